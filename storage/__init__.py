@@ -1,0 +1,1 @@
+"""Logs on disk, kept as MetaQ keeps them: folders of segments whose last one is writable."""
