@@ -1,0 +1,7 @@
+"""`python -m kbroker` is `kbroker`."""
+
+import sys
+
+from kbroker.cli import main
+
+sys.exit(main())

@@ -1,0 +1,47 @@
+"""AlterConfigs (33): replaces all settings of a topic or broker; older clients still use it."""
+
+from __future__ import annotations
+
+from kbroker.handlers.config_changes import Texts, change
+from kbroker.handlers.registry import Call, api
+from kbroker.protocol.errors import InvalidRequest, KafkaError
+from kbroker.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+@api(AlterConfigsRequest, AlterConfigsResponse)
+async def alter_configs(call: Call[AlterConfigsRequest]) -> AlterConfigsResponse:
+    """Each resource by itself."""
+    request, broker = call.request, call.broker
+    responses = []
+    for resource in request.resources:
+        response = AlterConfigsResourceResponse(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        try:
+            texts = _texts(resource)
+            change(
+                broker,
+                resource.resource_type,
+                resource.resource_name,
+                request.validate_only,
+                lambda _, texts=texts: texts,  # type: ignore[misc]  # bound now, not at the call
+            )
+        except KafkaError as problem:
+            response.error_code, response.error_message = problem.code, str(problem) or None
+        responses.append(response)
+    await broker.catalog.synced()
+    return AlterConfigsResponse(responses=responses)
+
+
+def _texts(resource: AlterConfigsResource) -> Texts:
+    texts: Texts = {}
+    for config in resource.configs:
+        if config.value is None:
+            raise InvalidRequest(f"Null value not supported for : {config.name}")
+        texts[config.name] = config.value
+    return texts

@@ -1,0 +1,1 @@
+"""Sockets: listeners, connections, and how stored bytes reach a client."""

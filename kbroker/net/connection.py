@@ -1,0 +1,316 @@
+"""One client: frames in, answers out in the order of the requests, and no faster than it reads.
+
+All requests of one read are handled in turn; then their batches are written, then the answers that
+are ready leave in one go. An answer that must wait (a long poll, a sync) keeps its place in
+`_slots`, and the ones behind it wait with it: clients match answers to requests by order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from kbroker.handlers.later import Later
+from kbroker.handlers.registry import APIS, Api, Call, Client, Pieces, RawCall
+from kbroker.net.transfer import Outbox, Piece
+from kbroker.protocol.errors import FrameError, KafkaError, UnknownServerError, UnsupportedVersion
+from kbroker.protocol.frame import Framer
+from kbroker.protocol.header import API_VERSIONS_KEY, decode_request_header, first_flexible_versions
+from kbroker.protocol.messages.api_versions import ApiVersionsRequest
+from kbroker.protocol.schema import Message
+from kbroker.storage.segment import FileSlice
+
+if TYPE_CHECKING:
+    from kbroker.broker import Broker
+    from kbroker.net.listener import Listener
+
+log = logging.getLogger("kbroker.net")
+
+_pack_plain = Struct(">ii").pack
+_pack_flexible = Struct(">iix").pack
+
+
+class Slot:
+    """The place of one answer in the order of answers."""
+
+    __slots__ = ("correlation_id", "flexible", "later")
+
+    def __init__(self, correlation_id: int, flexible: bool, later: Later) -> None:
+        self.correlation_id = correlation_id
+        self.flexible = flexible
+        self.later = later
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one accepted socket."""
+
+    def __init__(self, broker: Broker, listener: Listener) -> None:
+        self._broker = broker
+        self._listener = listener
+        self._framer = Framer(listener.shared_buffer, broker.max_request_bytes)
+        self._first_flexible = listener.first_flexible
+        self._slots: deque[Slot] = deque()
+        self._ready: list[Piece] = []
+        self._ready_bytes = 0
+        self._in_burst = False
+        self._paused = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
+        self.client = Client("?", "", 0)
+
+    # The transport's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "pause_reading")
+        self._transport = transport  # type: ignore[assignment]  # uvloop's transport class is its own
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        local = transport.get_extra_info("sockname") or ("", 0)
+        self.client = Client(f"{peer[0]}:{peer[1]}", local[0], local[1])
+        fd = transport.get_extra_info("socket").fileno()
+        self._outbox = Outbox(
+            self._broker.loop, self._broker.store.executor, fd, self._drained, self._send_failed
+        )
+        self._listener.joined(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone: its parked requests with it."""
+        self._transport = None
+        if self._outbox is not None:
+            self._outbox.close()
+        slots, self._slots = self._slots, deque()
+        for slot in slots:
+            slot.later.tell = None
+            if slot.later.cancel is not None:
+                slot.later.cancel()
+        for task in self._tasks:
+            task.cancel()
+        self._listener.left(self)
+
+    def get_buffer(self, sizehint: int) -> Any:
+        """Where the next bytes go."""
+        return self._framer.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """A burst of input: handle each request, write what they brought, answer."""
+        self._in_burst = True
+        try:
+            for frame in self._framer.received(nbytes):
+                self._request(frame)
+        except FrameError as problem:
+            self._refuse(problem)
+        self._broker.store.write()
+        self._in_burst = False
+        self._drain()
+        if self._too_much():
+            self._pause()
+
+    def eof_received(self) -> bool:
+        """The client has sent its last byte: close."""
+        return False
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is owed to this client."""
+        return not self._slots and (self._outbox is None or not self._outbox.unsent_bytes)
+
+    # Requests
+
+    def _request(self, frame: memoryview) -> None:
+        key, version, correlation_id, client_id, position = decode_request_header(
+            frame, self._first_flexible
+        )
+        client = self.client
+        if client_id != client.client_id:
+            client.client_id = client_id
+        entry = APIS.get(key)
+        if entry is None or version not in entry.versions:
+            if key != API_VERSIONS_KEY:
+                raise FrameError(_unsupported(key, version, entry))
+            # KIP-511: an ApiVersions of the future is answered in version 0, so that it can retry.
+            entry = APIS[API_VERSIONS_KEY]
+            self._put(correlation_id, False, _too_new(entry, self._broker, client))
+            return
+        flexible = version in entry.response.flexible and key != API_VERSIONS_KEY
+        self._broker.request_count += 1
+        if entry.raw_handler is not None:
+            answer = entry.raw_handler(RawCall(self._broker, client, version, frame, position))
+            if answer is not None:
+                self._put(correlation_id, flexible, answer)
+            return
+        assert entry.handler is not None
+        request = entry.request.decode(frame, version, position)
+        call = Call(self._broker, client, version, request)
+        try:
+            response = entry.handler(call)
+            if not isinstance(response, Message):
+                self._await(entry, version, correlation_id, flexible, response)
+                return
+        except Exception as problem:
+            response = self._failed(entry, problem)
+        self._put(correlation_id, flexible, [response.encode(version)])
+
+    def _await(
+        self,
+        entry: Api,
+        version: int,
+        correlation_id: int,
+        flexible: bool,
+        answer: Awaitable[Message],
+    ) -> None:
+        """Keeps the answer's place while its handler waits for something."""
+        later = Later()
+
+        async def finish() -> None:
+            try:
+                response = await answer
+            except Exception as problem:
+                try:
+                    response = self._failed(entry, problem)
+                except FrameError as refusal:
+                    self._refuse(refusal)
+                    return
+            later.resolve([response.encode(version)])
+
+        task = self._broker.loop.create_task(finish())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        self._put(correlation_id, flexible, later)
+
+    def _failed(self, entry: Api, problem: Exception) -> Message:
+        """A whole answer that says an error; FrameError if this API's answer cannot say one."""
+        if not isinstance(problem, KafkaError):
+            self._broker.bug_count += 1
+            log.error("bug api=%s client=%s", entry.name, self.client, exc_info=problem)
+            problem = UnknownServerError()
+        response = error_response(entry.response, problem)
+        if response is None:
+            raise FrameError(f"{entry.name} failed: {problem}") from problem
+        return response
+
+    # Answers
+
+    def _put(self, correlation_id: int, flexible: bool, answer: Pieces | Later) -> None:
+        if isinstance(answer, Later):
+            if answer.pieces is None:
+                answer.tell = self._told
+            self._slots.append(Slot(correlation_id, flexible, answer))
+        elif self._slots:
+            later = Later()
+            later.pieces = answer
+            self._slots.append(Slot(correlation_id, flexible, later))
+        else:
+            self._frame(correlation_id, flexible, answer)
+
+    def _frame(self, correlation_id: int, flexible: bool, pieces: Pieces) -> None:
+        size = 0
+        for piece in pieces:
+            size += piece.length if isinstance(piece, FileSlice) else len(piece)
+        if flexible:
+            self._ready.append(_pack_flexible(size + 5, correlation_id))
+            size += 9
+        else:
+            self._ready.append(_pack_plain(size + 4, correlation_id))
+            size += 8
+        self._ready.extend(pieces)
+        self._ready_bytes += size
+
+    def _told(self) -> None:
+        if not self._in_burst:
+            self._drain()
+
+    def _drain(self) -> None:
+        """Sends the answers whose turn has come."""
+        slots = self._slots
+        while slots and slots[0].later.pieces is not None:
+            slot = slots.popleft()
+            pieces = slot.later.pieces
+            assert pieces is not None
+            self._frame(slot.correlation_id, slot.flexible, pieces)
+        if self._ready and self._outbox is not None:
+            ready, size = self._ready, self._ready_bytes
+            self._ready, self._ready_bytes = [], 0
+            self._outbox.send(ready, size)
+        if self._paused and not self._too_much():
+            self._resume()
+
+    # Back-pressure
+
+    def _too_much(self) -> bool:
+        outbox = self._outbox
+        return len(self._slots) > self._broker.max_parked_requests or (
+            outbox is not None and outbox.unsent_bytes > self._broker.max_unsent_bytes
+        )
+
+    def _pause(self) -> None:
+        if not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _drained(self) -> None:
+        if self._paused and not self._too_much():
+            self._resume()
+
+    # Trouble
+
+    def _refuse(self, problem: FrameError) -> None:
+        """They broke the protocol: one line that says who and why, and the connection ends."""
+        self._broker.refused_count += 1
+        self._listener.log_refusal(self.client, str(problem))
+        self._slots.clear()
+        self.close()
+
+    def _send_failed(self, problem: OSError) -> None:
+        log.debug("send_failed client=%s error=%s", self.client, problem)
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def flexible_table() -> dict[int, int]:
+    """From which version on each API's request header has a tag section."""
+    return first_flexible_versions(entry.request for entry in APIS.values())
+
+
+def error_response(response: type[Message], problem: KafkaError) -> Message | None:
+    """A response of zero values with this error on top, or None if it has no such field."""
+    names = {field.name for field in response.fields}
+    if "error_code" not in names:
+        return None
+    values = {field.name: field.absent() for field in response.fields}
+    values["error_code"] = problem.code
+    if "error_message" in names:
+        values["error_message"] = str(problem) or None
+    return response(**values)
+
+
+def _too_new(entry: Api, broker: Broker, client: Client) -> list[bytes]:
+    handler: Callable[[Call[Any]], Any] | None = entry.handler
+    assert handler is not None
+    request = ApiVersionsRequest(client_software_name="", client_software_version="")
+    response = handler(Call(broker, client, 0, request))
+    response.error_code = UnsupportedVersion.code
+    response.api_keys = [known for known in response.api_keys if known.api_key == entry.key]
+    body: bytes = response.encode(0)
+    return [body]
+
+
+def _unsupported(key: int, version: int, entry: Api | None) -> str:
+    if entry is None:
+        return f"API key {key} is not supported"
+    low, high = entry.versions[0], entry.versions[-1]
+    return f"{entry.name} v{version} is not supported; this broker speaks v{low} to v{high}"

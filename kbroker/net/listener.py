@@ -1,0 +1,77 @@
+"""A listener binds an address, accepts clients up to a limit, and keeps count of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from kbroker.handlers.registry import Client
+from kbroker.net.connection import Connection, flexible_table
+from kbroker.protocol.frame import SharedBuffer
+
+if TYPE_CHECKING:
+    from kbroker.broker import Broker
+
+log = logging.getLogger("kbroker.net")
+
+_REFUSALS_REMEMBERED = 1000
+
+
+class Listener:
+    """One bound address and its connections."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._server: asyncio.Server | None = None
+        self._refusals: dict[str, int] = {}
+        self.connections: set[Connection] = set()
+        self.shared_buffer = SharedBuffer()
+        self.first_flexible = flexible_table()
+        self.host = ""
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        """Binds; port 0 takes a free one."""
+        self._server = await self._broker.loop.create_server(
+            self._connection, host, port, backlog=1024
+        )
+        name = self._server.sockets[0].getsockname()
+        self.host, self.port = name[0], name[1]
+
+    def _connection(self) -> Connection:
+        return Connection(self._broker, self)
+
+    def joined(self, connection: Connection) -> None:
+        """A client has connected; beyond the limit it is sent away."""
+        if len(self.connections) >= self._broker.settings.integer("max.connections"):
+            self.log_refusal(connection.client, "max.connections is reached")
+            connection.close()
+        self.connections.add(connection)
+
+    def left(self, connection: Connection) -> None:
+        """A client has gone."""
+        self.connections.discard(connection)
+
+    def log_refusal(self, client: Client, why: str) -> None:
+        """One line for each host and reason, then only counted: noise must not fill the log."""
+        key = f"{client.peer.rpartition(':')[0]} {client.client_id} {why}"
+        count = self._refusals.get(key, 0)
+        if count == 0:
+            if len(self._refusals) >= _REFUSALS_REMEMBERED:
+                self._refusals.clear()
+            log.warning("connection_closed client=%s reason=%r", client, why)
+        self._refusals[key] = count + 1
+
+    async def stop(self, grace_ms: int) -> None:
+        """Accepts nobody new, lets answers that are on their way leave, then closes."""
+        if self._server is not None:
+            self._server.close()
+        deadline_ms = self._broker.clock.monotonic_ms() + grace_ms
+        while self._broker.clock.monotonic_ms() < deadline_ms:
+            if all(connection.is_idle for connection in self.connections):
+                break
+            await asyncio.sleep(0.01)
+        for connection in list(self.connections):
+            connection.close()
+        await asyncio.sleep(0)

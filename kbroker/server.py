@@ -1,0 +1,115 @@
+"""Assembly and life of a broker process: settings to broker to listener; signals; an orderly stop.
+Assembly and life of a broker process: settings to broker to listener; signals; an orderly stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+from collections.abc import Callable
+
+import kbroker.handlers  # noqa: F401  # fills the registry
+from kbroker.broker import Broker
+from kbroker.clock import Clock
+from kbroker.config import Settings
+from kbroker.data_folder import DataFolder
+from kbroker.net.listener import Listener
+from kbroker.storage.disk import Disk
+from kbroker.storage.store import Store
+
+log = logging.getLogger("kbroker.server")
+
+_STOP_GRACE_MS = 2_000
+_HOUSEKEEPING_S = 600
+
+
+class Server:
+    """A broker with its folder and its sockets."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        folder: str,
+        *,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.settings = settings
+        self.disk = disk or Disk()
+        self.clock = clock or Clock()
+        self.folder = DataFolder(self.disk, folder)
+        self._tasks: list[asyncio.Task[None]] = []
+        self.broker: Broker
+        self.listener: Listener
+
+    async def start(self, host: str, port: int) -> None:
+        """Recovers the data, then listens."""
+        loop = asyncio.get_running_loop()
+        self.folder.lock()
+        try:
+            cluster_id = self.folder.identity(self.settings.integer("node.id"))
+            store = Store(
+                loop,
+                self.disk,
+                self.clock,
+                self.folder.path,
+                max_open_files=self.settings.integer("kbroker.max.open.files"),
+            )
+            self.broker = Broker(loop, store, self.settings, self.clock, cluster_id)
+            self.broker.load()
+            self.listener = Listener(self.broker)
+            await self.listener.start(host, port)
+        except BaseException:
+            self.folder.unlock()
+            raise
+        self._tasks = [
+            loop.create_task(self._checkpoints()),
+            loop.create_task(self._housekeeping()),
+        ]
+        # What exists now lives as long as the process: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+
+    async def _checkpoints(self) -> None:
+        interval_ms = self.settings.integer("log.flush.offset.checkpoint.interval.ms")
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            await self.broker.store.save_checkpoint()
+
+    async def _housekeeping(self) -> None:
+        while True:
+            await asyncio.sleep(_HOUSEKEEPING_S)
+            expired_ms = self.clock.now_ms() - self.settings.integer("producer.id.expiration.ms")
+            for partition in list(self.broker.store.opened()):
+                partition.expire_producers(expired_ms)
+
+    async def stop(self) -> None:
+        """A clean stop: answers leave, everything is synced, the mark is set."""
+        for task in self._tasks:
+            task.cancel()
+        await self.listener.stop(_STOP_GRACE_MS)
+        await self.broker.store.close()
+        self.folder.unlock()
+        log.info("stopped requests=%d", self.broker.request_count)
+
+
+async def serve(server: Server, host: str, port: int, ready: Callable[[Server], None]) -> None:
+    """Runs a server until SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    await server.start(host, port)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    ready(server)
+    await stopping.wait()
+    log.info("stopping")
+    await server.stop()
+
+
+def run(server: Server, host: str, port: int, ready: Callable[[Server], None]) -> None:
+    """Runs a server on uvloop until it is told to stop."""
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(server, host, port, ready))
