@@ -49,6 +49,7 @@ class Broker:
         self.store.disk.make_folder(self.store.folder)
         self.store.checkpoint.load()
         self.catalog.load()
+        self.store.sweep(self.catalog.name_of)
         if not self.store.checkpoint.clean:
             self._recover()
         self.catalog.begin_epoch()
@@ -75,6 +76,12 @@ class Broker:
             len(cuts),
             self.clock.monotonic_ms() - started_ms,
         )
+
+    def release_parked(self) -> None:
+        """Answers all long polls now, and lets none park any more: the broker is about to stop."""
+        self.max_parked_fetches = 0
+        for partition in self.store.opened():
+            self.store.waiting_room.wake_all(partition)
 
     def topic(self, name: str) -> Topic | None:
         """A topic by name; the meta log is found too, but not listed."""

@@ -241,6 +241,11 @@ class Catalog:
             if topic_id != ZERO_UUID and not id_text(topic_id).startswith("-"):
                 return topic_id
 
+    def name_of(self, topic_id: bytes) -> str | None:
+        """The name of a topic that exists."""
+        topic = self.by_id.get(topic_id)
+        return topic.name if topic is not None else None
+
     def grow(self, topic: Topic, partition_count: int) -> None:
         """Adds partitions."""
         value = {
@@ -251,16 +256,18 @@ class Catalog:
         self._write([({"topic": topic.name}, value)])
 
     async def delete(self, topic: Topic) -> None:
-        """Removes a topic: first durably from the log, then its files."""
+        """Removes a topic: out of use at once, its files when the deletion is durable."""
         changes: list[tuple[dict[str, str], Mapping[str, object] | None]] = [
             ({"topic": topic.name}, None)
         ]
         if f"topic:{topic.name}" in self._configs:
             changes.append(({"config": f"topic:{topic.name}"}, None))
         self._write(changes)
+        for index in range(topic.partition_count):
+            self.store.detach(topic.name, index, topic.id)
         await self.synced()
         for index in range(topic.partition_count):
-            self.store.remove(topic.name, index, topic.id)
+            self.store.discard(index, topic.id)
         log.info("topic_deleted topic=%s id=%s", topic.name, id_text(topic.id))
 
     # Configs

@@ -28,8 +28,7 @@ Measured: `python -m bench.micro`. Checking and stamping a batch of one 100-byte
 from struct import Struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
+from kbroker.protocol.checksum import crc32c
 from kbroker.protocol.errors import CorruptMessage, InvalidRecord, UnsupportedForMessageFormat
 from kbroker.protocol.primitives import Buffer
 

@@ -41,7 +41,7 @@ class SharedBuffer:
 class Framer:
     """Cuts one connection's input into frames."""
 
-    __slots__ = ("_filled", "_max_bytes", "_own", "_shared", "_wanted")
+    __slots__ = ("_filled", "_max_bytes", "_own", "_shared", "_wanted", "problem")
 
     def __init__(self, shared: SharedBuffer, max_bytes: int) -> None:
         self._shared = shared
@@ -49,6 +49,7 @@ class Framer:
         self._own: memoryview | None = None  # a frame in parts, its length included
         self._filled = 0
         self._wanted = 0
+        self.problem: FrameError | None = None  # after the frames that came before it
 
     def buffer(self) -> memoryview:
         """Where the next bytes go."""
@@ -57,7 +58,10 @@ class Framer:
         return self._own[self._filled : self._wanted]
 
     def received(self, count: int) -> list[memoryview]:
-        """`count` bytes have arrived in the buffer: the frames that are whole now."""
+        """`count` bytes have arrived in the buffer: the frames that are whole now.
+
+        A length that cannot be sets `problem`; the frames in front of it are still given out.
+        """
         own = self._own
         if own is None:
             return self._split(self._shared.view[:count])
@@ -65,7 +69,10 @@ class Framer:
         if self._filled < self._wanted:
             return []
         if self._wanted == 4:
-            self._wanted += self._length(own, 0)
+            length = self._length(own[:4], 0)
+            if length < 0:
+                return []
+            self._wanted += length
             if self._wanted > len(own):
                 larger = self._shared.take(self._wanted)
                 larger[:4] = own[:4]
@@ -86,6 +93,8 @@ class Framer:
         position, end = 0, len(data)
         while end - position >= 4:
             length = self._length(data, position)
+            if length < 0:
+                return frames
             stop = position + 4 + length
             if stop > end:
                 self._keep(data[position:], 4 + length)
@@ -97,11 +106,12 @@ class Framer:
         return frames
 
     def _length(self, data: memoryview, position: int) -> int:
+        """The length that stands there; -1, and the problem is noted, if it cannot be."""
         length = int.from_bytes(data[position : position + 4], "big", signed=True)
         if not 0 <= length <= self._max_bytes:
-            raise FrameError(
-                _what_came(bytes(data[position : position + 16]), length, self._max_bytes)
-            )
+            start = bytes(data[position : position + 16])
+            self.problem = FrameError(_what_came(start, length, self._max_bytes))
+            return -1
         return length
 
     def _keep(self, part: memoryview, wanted: int) -> None:

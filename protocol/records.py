@@ -19,8 +19,6 @@ the bytes are, reading gives records or raises a KafkaError. The checksum is not
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from crc32c import crc32c
-
 from kbroker.protocol.batch import (
     CODEC_MASK,
     CONTROL,
@@ -34,6 +32,7 @@ from kbroker.protocol.batch import (
     BatchHeader,
     peek,
 )
+from kbroker.protocol.checksum import crc32c
 from kbroker.protocol.compression import DEFAULT_MAX_SIZE, compress, decompress
 from kbroker.protocol.errors import CorruptMessage, InvalidRecord
 from kbroker.protocol.primitives import Buffer, uvarint

@@ -43,11 +43,14 @@ class Checkpoint:
         self.clean = self._disk.read_small(self._mark) is not None and bool(self.points)
         self._disk.remove(self._mark)
 
-    def save(self, *, clean: bool = False) -> None:
-        """Writes the points; with `clean` also the mark, after them."""
+    def to_bytes(self) -> bytes:
+        """The points as they are stored."""
         import json
 
-        content = json.dumps({"version": 1, "partitions": self.points}).encode()
+        return json.dumps({"version": 1, "partitions": self.points}).encode()
+
+    def save(self, content: bytes, *, clean: bool = False) -> None:
+        """Stores the points; with `clean` also the mark, after them."""
         self._disk.write_small(self._path, content)
         if clean:
             self._disk.write_small(self._mark, b"")

@@ -12,7 +12,8 @@ import asyncio
 from concurrent.futures import Executor
 
 from kbroker.storage.checkpoint import Checkpoint, RecoveryPoint
-from kbroker.storage.disk import Disk, OpenFile
+from kbroker.storage.disk import Disk
+from kbroker.storage.log import SyncWork
 from kbroker.storage.partition import Partition
 
 
@@ -50,30 +51,33 @@ class Flusher:
             return
         if partition.offline is not None or partition.deleted:
             return
+        if not partition.log.segments:
+            return
         end = partition.log_end
         partition.unsynced_records = 0
         try:
-            files, point, folder_changed = partition.log.take_unsynced()
+            work = partition.log.take_unsynced()
         except OSError as problem:
             partition.fail(problem)
             return
         partition.syncing = True
-        folder = partition.log.folder if folder_changed else None
-        future = self._loop.run_in_executor(self._executor, self._sync, files, folder)
-        future.add_done_callback(lambda done: self._done(partition, end, point, done))
+        future = self._loop.run_in_executor(self._executor, self._sync, work)
+        future.add_done_callback(lambda done: self._done(partition, end, work.point, done))
 
-    def _sync(self, files: list[OpenFile], folder: str | None) -> None:
-        for file in files:
+    def _sync(self, work: SyncWork) -> None:
+        for file in work.files:
             self._disk.sync(file)
-        if folder is not None:
-            self._disk.sync_folder(folder)
-            self._disk.sync_folder(folder.rpartition("/")[0])
+        for path, content in work.small_files:
+            self._disk.write_small(path, content, durable=False)
+        if work.folder is not None:
+            self._disk.sync_folder(work.folder)
+            self._disk.sync_folder(work.folder.rpartition("/")[0])
 
     def _done(
         self,
         partition: Partition,
         end: int,
-        point: RecoveryPoint | None,
+        point: RecoveryPoint,
         done: asyncio.Future[None],
     ) -> None:
         partition.syncing = False
@@ -87,8 +91,7 @@ class Flusher:
             partition.fail(problem)
             return
         partition.synced_end = end
-        if point is not None:
-            self._checkpoint.points[partition.log.key] = point
+        self._checkpoint.points[partition.log.key] = point
         if partition.sync_again:
             partition.sync_again = False
             self.start(partition)

@@ -20,7 +20,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from struct import Struct
 
-from crc32c import crc32c
+from kbroker.protocol.checksum import crc32c
 
 _MAGIC = b"KBI1"
 _HEAD = Struct(">4sI")

@@ -5,16 +5,18 @@ Folder layout (`<topic>-<partition>/`):
     <20 digits of the base offset>.meta        batches; the last file is writable
     <20 digits of the base offset>.index       sparse index of a sealed (or cleanly closed) segment
     <20 digits of an offset>.snapshot          producers as they were when the log ended there
-    leader-epoch-checkpoint, log-start, partition.metadata (the topic's id)
+    leader-epoch-checkpoint                    which epoch began where; saved with the next sync
+    log-start                                  the first offset, once records were deleted
 
 The folder and the first segment appear with the first append: a topic that nobody writes to costs
-no file.
+no file, and the first write of a new topic makes only these two.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from kbroker.protocol.batch import BatchHeader
 from kbroker.storage import epochs as epochs_file
@@ -32,6 +34,20 @@ def file_name(offset: int, suffix: str) -> str:
     return f"{offset:0{_NAME_DIGITS}}{suffix}"
 
 
+def _offsets(names: list[str], suffix: str) -> list[int]:
+    stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return sorted(int(stem) for stem in stems if stem.isdigit() and len(stem) == _NAME_DIGITS)
+
+
+class SyncWork(NamedTuple):
+    """One sync, as a thread does it: sync files, write small ones, then sync the folder."""
+
+    files: list[OpenFile]
+    small_files: list[tuple[str, bytes]]
+    folder: str | None
+    point: RecoveryPoint
+
+
 class Log:
     """The segments of one partition, in order of their base offsets."""
 
@@ -39,7 +55,6 @@ class Log:
         self.disk = disk
         self.files = files
         self.folder = folder
-        self.topic_id = topic_id
         self.key = f"{folder.rpartition('/')[2]}:{topic_id.hex()}"  # in the recovery points
         self.segments: list[Segment] = []
         self._bases: list[int] = []
@@ -47,54 +62,57 @@ class Log:
         self.epochs = Epochs()
         self.cuts: list[Cut] = []
         self._unsynced: list[Segment] = []
-        self._folder_changed = False
+        self._folder_changed = self._epochs_changed = False
 
     # Loading
 
-    def load(self, known: RecoveryPoint | None, on_header: Callable[[BatchHeader], None]) -> bool:
-        """Finds the segments; checks those that `known` does not vouch for. True if it had to.
-
-        `on_header` sees each batch that was checked, in order.
-        """
+    def load(self, known: RecoveryPoint | None) -> bool:
+        """Finds the segments; checks those that `known` does not vouch for. True if it had to."""
         names = self.disk.list(self.folder)
-        bases = sorted(int(name[:-5]) for name in names if name.endswith(".meta"))
+        if not names:
+            return False
+        bases = _offsets(names, ".meta")
         for base in bases:
             path = self._path(base, ".meta")
             sealed = base != bases[-1]
             segment = Segment(self.disk, self.files, path, base, self.disk.size(path), sealed)
             self._add(segment)
-        start = self.disk.read_small(f"{self.folder}/log-start")
-        self.start = max(int(start or 0), bases[0] if bases else 0)
-        stored = self.disk.read_small(f"{self.folder}/leader-epoch-checkpoint")
-        known_epochs = epochs_file.from_bytes(stored) if stored is not None else None
+        self.start = max(self._stored_start(), bases[0] if bases else 0)
         if not self.segments:
             return False
+        stored = self.disk.read_small(self._epochs_path)
+        epochs = epochs_file.from_bytes(stored) if stored is not None else None
+        if epochs is not None:
+            self.epochs = epochs
+        else:
+            known = None  # the batches carry their epochs: go through them all
         active = self.segments[-1]
-        if known_epochs is not None:
-            self.epochs = known_epochs
-        elif known is not None:
-            # Batches carry their epoch: a lost checkpoint costs one walk.
-            for header in self.headers(self.start):
-                self.epochs.begin(header.leader_epoch, header.base_offset)
-        if known is not None and known.segment == active.base_offset and known.size == active.size:
+        if known is not None and known == (active.base_offset, active.size):
             return False
-        self._recover(known.segment if known is not None else 0, on_header)
+        self._recover(known.segment if known is not None else 0)
         return True
 
-    def _recover(self, first_base: int, on_header: Callable[[BatchHeader], None]) -> None:
+    def _stored_start(self) -> int:
+        text = self.disk.read_small(f"{self.folder}/log-start") or b""
+        return int(text) if text.isdigit() else 0
+
+    @property
+    def _epochs_path(self) -> str:
+        return f"{self.folder}/leader-epoch-checkpoint"
+
+    def _recover(self, first_base: int) -> None:
+        def seen(header: BatchHeader) -> None:
+            self.epochs.begin(header.leader_epoch, header.base_offset)
+
         for segment in self.segments:
             if segment.base_offset < first_base:
                 continue
-
-            def seen(header: BatchHeader) -> None:
-                self.epochs.begin(header.leader_epoch, header.base_offset)
-                on_header(header)
-
             cut = recover(segment, seen)
             if cut is not None:
                 self.cuts.append(cut)
             self._unsynced.append(segment)
         self.epochs.truncate(self.end + 1)
+        self._epochs_changed = True
 
     def _add(self, segment: Segment) -> None:
         self.segments.append(segment)
@@ -140,11 +158,6 @@ class Log:
 
     def _open_first(self) -> Segment:
         self.disk.make_folder(self.folder)
-        import base64
-
-        topic_id = base64.urlsafe_b64encode(self.topic_id).rstrip(b"=")
-        content = b"version: 0\ntopic_id: " + topic_id + b"\n"
-        self.disk.write_small(f"{self.folder}/partition.metadata", content, durable=False)
         return self._open_segment(self.start)
 
     def _open_segment(self, base_offset: int) -> Segment:
@@ -167,26 +180,20 @@ class Log:
     def begin_epoch(self, epoch: int) -> None:
         """Notes that batches of a new epoch follow, before the first of them is appended."""
         if self.epochs.begin(epoch, self.end):
-            self.disk.make_folder(self.folder)
-            self._save_epochs()
-
-    def _save_epochs(self) -> None:
-        path = f"{self.folder}/leader-epoch-checkpoint"
-        self.disk.write_small(path, self.epochs.to_bytes(), durable=False)
+            self._epochs_changed = True
 
     # Syncing: what to sync is taken on the loop, the sync itself runs in a thread
 
-    def take_unsynced(self) -> tuple[list[OpenFile], RecoveryPoint | None, bool]:
-        """Files with bytes that may not be on disk yet, the point reached once they are, and
-        whether the folder itself has new entries."""
-        if not self.segments:
-            return [], None, False
+    def take_unsynced(self) -> SyncWork:
+        """What is not certain to be on disk yet, and the point reached once it is."""
         active = self.segments[-1]
         files = [segment.open() for segment in self._unsynced if segment is not active]
         files.append(active.open())
         self._unsynced.clear()
-        folder_changed, self._folder_changed = self._folder_changed, False
-        return files, RecoveryPoint(active.base_offset, active.size), folder_changed
+        folder = self.folder if self._folder_changed or self._epochs_changed else None
+        small_files = [(self._epochs_path, self.epochs.to_bytes())] if self._epochs_changed else []
+        self._folder_changed = self._epochs_changed = False
+        return SyncWork(files, small_files, folder, RecoveryPoint(active.base_offset, active.size))
 
     # Reading
 
@@ -221,7 +228,7 @@ class Log:
             self._drop(self.segments.pop(0))
             self._bases.pop(0)
         self.epochs.trim(offset)
-        self._save_epochs()
+        self._epochs_changed = True
 
     def _drop(self, segment: Segment) -> None:
         segment.close()
@@ -239,8 +246,7 @@ class Log:
 
     def snapshot_offsets(self) -> list[int]:
         """Where snapshots exist, in order."""
-        names = self.disk.list(self.folder)
-        return sorted(int(name[:-9]) for name in names if name.endswith(".snapshot"))
+        return _offsets(self.disk.list(self.folder), ".snapshot")
 
     def read_snapshot(self, offset: int) -> bytes | None:
         """A stored snapshot."""

@@ -302,6 +302,8 @@ class Partition:
 
     def _load_producers(self) -> Producers:
         state, offset = Producers(), self.log.start
+        if not self.log.segments:
+            return state
         for at in reversed(self.log.snapshot_offsets()):
             content = self.log.read_snapshot(at) if at <= self.log_end else None
             stored = producers_file.from_bytes(content) if content is not None else None
@@ -346,6 +348,8 @@ class Partition:
                 f"{self} holds {self.log.start} to {self.log_end}; {offset} was asked for"
             )
         if offset >= self.high_watermark:
+            if offset == self.log_end and self.log.segments:
+                self.log.segments[-1].expect(offset)  # a reader that waits here comes back here
             return None
         return self.log.read(offset, max_bytes, self.high_watermark, at_least_one)
 

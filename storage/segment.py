@@ -68,7 +68,7 @@ class Segment:
     def open(self) -> OpenFile:
         """The file, opened if it is not."""
         file = self.file
-        self.used = True
+        self.used = file is not None  # a second use earns a second chance in the cache
         if file is None:
             file = self.file = self.disk.open(self.path, create=not self.sealed)
             self.files.opened(self)
@@ -199,7 +199,7 @@ class Segment:
             if boundary <= start:
                 boundary, next_offset = self._walk_until(start, start + max_bytes, at_least_one)
             stop = min(stop, boundary)
-            if stop == boundary:
+            if start < stop == boundary:  # nothing fits: then nothing is known about what follows
                 self._hint(next_offset, stop)
         elif stop == index.size:
             self._hint(index.next_offset, stop)
@@ -213,6 +213,10 @@ class Segment:
                 break
             end, next_offset = position + header.size, header.last_offset + 1
         return end, next_offset
+
+    def expect(self, next_offset: int) -> None:
+        """Somebody waits for the batch that will be appended next."""
+        self._hint(next_offset, self.size)
 
     def _hint(self, offset: int, position: int) -> None:
         # A consumer's next fetch starts where this one ends: remember that place.

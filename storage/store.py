@@ -13,9 +13,11 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from kbroker.clock import Clock
 from kbroker.config import TopicSettings
+from kbroker.protocol.errors import UnknownTopicOrPartition
 from kbroker.storage.checkpoint import Checkpoint
 from kbroker.storage.disk import Disk, FileCache
 from kbroker.storage.flusher import Flusher
@@ -65,7 +67,7 @@ class Store:
         partition = self._partitions.get((topic, index))
         if partition is None:
             log_ = self._new_log(topic, index, topic_id)
-            log_.load(self.checkpoint.points.get(log_.key), lambda _: None)
+            log_.load(self.checkpoint.points.get(log_.key))
             self.report_cuts(log_.cuts)
             partition = self.adopt(topic, index, log_, settings)
         return partition
@@ -94,7 +96,7 @@ class Store:
         def check(job: tuple[str, int, bytes, TopicSettings]) -> tuple[Log, bool]:
             topic, index, topic_id, _ = job
             log_ = self._new_log(topic, index, topic_id)
-            return log_, log_.load(self.checkpoint.points.get(log_.key), lambda _: None)
+            return log_, log_.load(self.checkpoint.points.get(log_.key))
 
         cuts: list[Cut] = []
         for done, (job, (log_, changed)) in enumerate(
@@ -156,28 +158,56 @@ class Store:
 
     # Removing
 
-    def remove(self, topic: str, index: int, topic_id: bytes) -> None:
-        """Takes a partition away: nobody finds it any more at once, its files go in a thread."""
+    def detach(self, topic: str, index: int, topic_id: bytes) -> None:
+        """Takes a partition out of use at once, so that a topic of the same name can be made.
+
+        Its files wait under another name until `discard`: the deletion may not be durable yet.
+        """
         partition = self._partitions.pop((topic, index), None)
         log_ = partition.log if partition is not None else self._new_log(topic, index, topic_id)
         self.checkpoint.points.pop(log_.key, None)
         if partition is not None:
             partition.deleted = True
+            partition.synced_thresholds.fail(UnknownTopicOrPartition(f"{topic} was deleted"))
             self.waiting_room.wake_all(partition)
             log_.close()
-        # Not `<topic>-<n>` any more, so that a topic of the same name can be made at once.
-        leaving = f"{self.folder}/.{topic_id.hex()}-{index}.deleted"
-        try:
-            self.disk.rename(log_.folder, leaving)
-        except FileNotFoundError:
-            return
-        self.loop.run_in_executor(self.executor, self.disk.remove_folder, leaving)
+        with suppress(FileNotFoundError):
+            self.disk.rename(log_.folder, self._leaving(index, topic_id))
+
+    def discard(self, index: int, topic_id: bytes) -> None:
+        """Removes a detached partition's files, in a thread."""
+        path = self._leaving(index, topic_id)
+        self.loop.run_in_executor(self.executor, self.disk.remove_folder, path)
+
+    def _leaving(self, index: int, topic_id: bytes) -> str:
+        return f"{self.folder}/.{topic_id.hex()}-{index}.deleted"
+
+    def sweep(self, name_of: Callable[[bytes], str | None]) -> None:
+        """At the start: finishes deletions that a crash has interrupted.
+
+        `name_of` gives the name of a topic that exists: then its deletion never became durable.
+        """
+        for name in self.disk.list(self.folder):
+            if not (name.startswith(".") and name.endswith(".deleted")):
+                continue
+            id_text, _, index = name[1:].removesuffix(".deleted").partition("-")
+            if len(id_text) != 32 or not index.isdigit():
+                continue
+            topic = name_of(bytes.fromhex(id_text))
+            if topic is None:
+                self.discard(int(index), bytes.fromhex(id_text))
+            else:
+                self.disk.rename(f"{self.folder}/{name}", f"{self.folder}/{topic}-{index}")
 
     # Checkpoints
 
     async def save_checkpoint(self) -> None:
         """Saves the recovery points reached so far."""
-        await self.loop.run_in_executor(self.executor, self.checkpoint.save)
+        content = self.checkpoint.to_bytes()  # here: a thread must not walk what the loop changes
+        try:
+            await self.loop.run_in_executor(self.executor, self.checkpoint.save, content)
+        except OSError as problem:
+            log.warning("checkpoint_failed error=%s hint='the next start checks more'", problem)
 
     async def close(self) -> None:
         """A clean stop: everything synced, recovery points complete, the mark set."""
@@ -194,5 +224,8 @@ class Store:
             if point is not None:
                 self.checkpoint.points[partition.log.key] = point
             partition.log.close()
-        self.checkpoint.save(clean=clean)
+        try:
+            self.checkpoint.save(self.checkpoint.to_bytes(), clean=clean)
+        except OSError as problem:
+            log.error("unclean_close error=%s hint='the next start checks everything'", problem)
         self.executor.shutdown()

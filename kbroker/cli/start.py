@@ -7,6 +7,7 @@ import sys
 from kbroker import logs
 from kbroker.config import Settings
 from kbroker.data_folder import DataFolderError
+from kbroker.protocol.errors import KafkaError
 from kbroker.server import Server, run
 
 
@@ -29,6 +30,8 @@ def start(host: str, port: int, data: str, settings_given: list[str], log_level:
         run(Server(settings, data), host, port, _ready)
     except DataFolderError as problem:
         return _say(1, str(problem))
+    except KafkaError as problem:
+        return _say(1, f"cannot write to the data folder {data}: {problem}")
     except OSError as problem:
         return _say(
             1,

@@ -9,11 +9,18 @@ Versions: 5 log start; 7 sessions; 9 leader epochs; 10 zstd; 12 divergence (KIP-
 
 from __future__ import annotations
 
+import logging
+
 from kbroker.broker import Broker
 from kbroker.fetch_sessions import FetchSession, Wanted
 from kbroker.handlers.later import Later
 from kbroker.handlers.registry import Pieces, RawCall, raw_api
-from kbroker.protocol.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
+from kbroker.protocol.errors import (
+    KafkaError,
+    KafkaStorageError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from kbroker.protocol.hot.fetch import (
     FIRST_TOPIC_ID,
     Fetch,
@@ -25,6 +32,8 @@ from kbroker.protocol.hot.fetch import (
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.storage.partition import Partition
 from kbroker.storage.waiters import Waiter
+
+log = logging.getLogger("kbroker.handlers")
 
 _RESPONSE_MAX_BYTES = 1 << 30
 READ_COMMITTED = 1
@@ -107,6 +116,15 @@ class _Reader:
             except KafkaError as problem:
                 self.has_error = True
                 answer = FetchAnswer(wanted.partition, problem.code, -1, -1, -1, None)
+            except OSError as problem:
+                self.has_error = True
+                log.error(
+                    "read_failed topic=%r partition=%d error=%s",
+                    wire_name,
+                    wanted.partition,
+                    problem,
+                )
+                answer = FetchAnswer(wanted.partition, KafkaStorageError.code, -1, -1, -1, None)
             else:
                 self.partitions.append(partition)
                 if answer.stored is not None:

@@ -30,6 +30,7 @@ from kbroker.protocol.primitives import ZERO_UUID
 # Without an authorizer everything is allowed: the bits of all operations that Kafka knows for each.
 TOPIC_OPERATIONS = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
+_FIRST_BY_ID = 12
 
 
 @api(MetadataRequest, MetadataResponse)
@@ -39,8 +40,11 @@ def metadata(call: Call[MetadataRequest]) -> MetadataResponse | Awaitable[Metada
     before = len(catalog.topics)
     if request.topics is None or (call.version == 0 and not request.topics):
         topics = [_describe(call, topic) for topic in catalog.topics.values()]
+    elif call.version < _FIRST_BY_ID and any(map(_is_by_id, request.topics)):
+        return _refusal(request.topics)
     else:
-        topics = [_asked(call, asked) for asked in request.topics]
+        described = [_asked(call, asked) for asked in request.topics]
+        topics = list({(topic.name, topic.topic_id): topic for topic in described}.values())
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(
@@ -60,29 +64,54 @@ def metadata(call: Call[MetadataRequest]) -> MetadataResponse | Awaitable[Metada
     return response
 
 
+def _is_by_id(asked: MetadataRequestTopic) -> bool:
+    return asked.name is None or asked.topic_id != ZERO_UUID
+
+
+def _refusal(asked: list[MetadataRequestTopic]) -> MetadataResponse:
+    """Versions 10 and 11 carry ids that nobody may use yet: an error for every topic (KIP-516)."""
+    return MetadataResponse(
+        brokers=[],
+        topics=[
+            MetadataResponseTopic(
+                error_code=InvalidRequest.code,
+                name=topic.name or "",
+                topic_id=topic.topic_id,
+                partitions=[],
+            )
+            for topic in asked
+        ],
+    )
+
+
 async def _when_durable(broker: Broker, response: MetadataResponse) -> MetadataResponse:
     await broker.catalog.synced()
     return response
 
 
 def _asked(call: Call[MetadataRequest], asked: MetadataRequestTopic) -> MetadataResponseTopic:
-    name, topic_id = asked.name, asked.topic_id
+    broker, name = call.broker, asked.name
+    by_id = _is_by_id(asked)
     try:
-        if topic_id != ZERO_UUID or name is None:
-            if call.version < 12:
-                raise InvalidRequest("topics can be asked for by id from version 12 on")
-            topic = call.broker.topic_by_id(topic_id)
+        topic: Topic | None
+        if by_id or name is None:
+            topic = broker.topic_by_id(asked.topic_id)
             if topic is None:
                 raise UnknownTopicId
         else:
-            topic = call.broker.topic(name)
+            topic = broker.topic(name)
             if topic is None:
-                topic = auto_create(call.broker, name, call.request.allow_auto_topic_creation)
+                topic = auto_create(broker, name, call.request.allow_auto_topic_creation)
     except KafkaError as problem:
-        shown = name if name is not None or call.version >= 12 else ""
-        return MetadataResponseTopic(
-            error_code=problem.code, name=shown, topic_id=topic_id, partitions=[]
+        response = MetadataResponseTopic(
+            error_code=problem.code,
+            name=None if by_id else name,
+            topic_id=asked.topic_id,
+            partitions=[],
         )
+        if call.request.include_topic_authorized_operations and not by_id:
+            response.topic_authorized_operations = TOPIC_OPERATIONS
+        return response
     return _describe(call, topic)
 
 

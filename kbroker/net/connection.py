@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 from kbroker.handlers.later import Later
 from kbroker.handlers.registry import APIS, Api, Call, Client, Pieces, RawCall
 from kbroker.net.transfer import Outbox, Piece
-from kbroker.protocol.errors import FrameError, KafkaError, UnknownServerError, UnsupportedVersion
+from kbroker.protocol.errors import (
+    FrameError,
+    KafkaError,
+    KafkaStorageError,
+    UnknownServerError,
+    UnsupportedVersion,
+)
 from kbroker.protocol.frame import Framer
 from kbroker.protocol.header import API_VERSIONS_KEY, decode_request_header, first_flexible_versions
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
@@ -58,6 +64,8 @@ class Connection(asyncio.BufferedProtocol):
         self._ready_bytes = 0
         self._in_burst = False
         self._paused = False
+        self._finishing = False
+        self._held: list[memoryview] = []  # requests beyond what one turn may handle
         self._tasks: set[asyncio.Task[None]] = set()
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
@@ -79,8 +87,12 @@ class Connection(asyncio.BufferedProtocol):
         self._listener.joined(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone: its parked requests with it."""
+        """The client has gone: its parked requests with it.
+
+        A handler that has begun something (a topic is half deleted) ends it all the same.
+        """
         self._transport = None
+        self._held.clear()
         if self._outbox is not None:
             self._outbox.close()
         slots, self._slots = self._slots, deque()
@@ -88,8 +100,6 @@ class Connection(asyncio.BufferedProtocol):
             slot.later.tell = None
             if slot.later.cancel is not None:
                 slot.later.cancel()
-        for task in self._tasks:
-            task.cancel()
         self._listener.left(self)
 
     def get_buffer(self, sizehint: int) -> Any:
@@ -98,17 +108,41 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """A burst of input: handle each request, write what they brought, answer."""
+        self._handle(self._framer.received(nbytes))
+
+    def _handle(self, frames: list[memoryview]) -> None:
+        if len(frames) > self._broker.max_parked_requests:
+            frames = self._hold(frames)
         self._in_burst = True
         try:
-            for frame in self._framer.received(nbytes):
+            for frame in frames:
                 self._request(frame)
+            if self._framer.problem is not None and not self._held:
+                raise self._framer.problem
         except FrameError as problem:
             self._refuse(problem)
+        except Exception as problem:
+            self._broker.bug_count += 1
+            log.error("bug client=%s", self.client, exc_info=problem)
+            self.close()
         self._broker.store.write()
         self._in_burst = False
         self._drain()
         if self._too_much():
             self._pause()
+
+    def _hold(self, frames: list[memoryview]) -> list[memoryview]:
+        """As many requests as one turn may handle; the rest is copied, and waits until the
+        answers to these have left: a few bytes can ask for megabytes."""
+        limit = self._broker.max_parked_requests
+        self._held = [memoryview(bytearray(frame)) for frame in frames[limit:]]
+        self._pause()
+        return frames[:limit]
+
+    def _handle_held(self) -> None:
+        if self._held and not self._too_much():
+            held, self._held = self._held, []
+            self._handle(held)
 
     def eof_received(self) -> bool:
         """The client has sent its last byte: close."""
@@ -116,8 +150,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Ends the connection."""
+        self._held.clear()
         if self._transport is not None:
             self._transport.close()
+
+    def finish(self) -> None:
+        """The broker stops: what was asked is answered, more is not read."""
+        self._finishing = True
+        self._held.clear()
+        self._pause()
 
     @property
     def is_idle(self) -> bool:
@@ -156,9 +197,10 @@ class Connection(asyncio.BufferedProtocol):
             if not isinstance(response, Message):
                 self._await(entry, version, correlation_id, flexible, response)
                 return
+            body = response.encode(version)
         except Exception as problem:
-            response = self._failed(entry, problem)
-        self._put(correlation_id, flexible, [response.encode(version)])
+            body = self._failed(entry, problem).encode(version)
+        self._put(correlation_id, flexible, [body])
 
     def _await(
         self,
@@ -173,14 +215,14 @@ class Connection(asyncio.BufferedProtocol):
 
         async def finish() -> None:
             try:
-                response = await answer
+                body = (await answer).encode(version)
             except Exception as problem:
                 try:
-                    response = self._failed(entry, problem)
+                    body = self._failed(entry, problem).encode(version)
                 except FrameError as refusal:
                     self._refuse(refusal)
                     return
-            later.resolve([response.encode(version)])
+            later.resolve([body])
 
         task = self._broker.loop.create_task(finish())
         self._tasks.add(task)
@@ -189,7 +231,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _failed(self, entry: Api, problem: Exception) -> Message:
         """A whole answer that says an error; FrameError if this API's answer cannot say one."""
-        if not isinstance(problem, KafkaError):
+        if isinstance(problem, OSError):
+            log.error("io_error api=%s error=%s", entry.name, problem)
+            problem = KafkaStorageError(str(problem))
+        elif not isinstance(problem, KafkaError):
             self._broker.bug_count += 1
             log.error("bug api=%s client=%s", entry.name, self.client, exc_info=problem)
             problem = UnknownServerError()
@@ -258,9 +303,14 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _resume(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._paused = False
-            self._transport.resume_reading()
+        if self._transport is None or self._transport.is_closing() or self._finishing:
+            return
+        if self._held:
+            # Not from here: this may be the end of a turn, and turns do not nest.
+            self._broker.loop.call_soon(self._handle_held)
+            return
+        self._paused = False
+        self._transport.resume_reading()
 
     def _drained(self) -> None:
         if self._paused and not self._too_much():
@@ -272,7 +322,6 @@ class Connection(asyncio.BufferedProtocol):
         """They broke the protocol: one line that says who and why, and the connection ends."""
         self._broker.refused_count += 1
         self._listener.log_refusal(self.client, str(problem))
-        self._slots.clear()
         self.close()
 
     def _send_failed(self, problem: OSError) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("kbroker.net")
 
 _REFUSALS_REMEMBERED = 1000
+_REFUSALS_LOGGED_MAX = 100  # in a minute: reasons can be made to differ each time
+_MINUTE_MS = 60_000
+_WHO_MAX = 300  # a client id may have 32767 characters
 
 
 class Listener:
@@ -25,6 +28,8 @@ class Listener:
         self._broker = broker
         self._server: asyncio.Server | None = None
         self._refusals: dict[str, int] = {}
+        self._refusals_logged = 0
+        self._refusals_since_ms = 0
         self.connections: set[Connection] = set()
         self.shared_buffer = SharedBuffer()
         self.first_flexible = flexible_table()
@@ -55,18 +60,35 @@ class Listener:
 
     def log_refusal(self, client: Client, why: str) -> None:
         """One line for each host and reason, then only counted: noise must not fill the log."""
-        key = f"{client.peer.rpartition(':')[0]} {client.client_id} {why}"
+        who = str(client)
+        if len(who) > _WHO_MAX:
+            who = who[:_WHO_MAX] + "...'"
+        key = f"{client.peer.rpartition(':')[0]} {who.partition(' ')[2]} {why}"
         count = self._refusals.get(key, 0)
         if count == 0:
             if len(self._refusals) >= _REFUSALS_REMEMBERED:
                 self._refusals.clear()
-            log.warning("connection_closed client=%s reason=%r", client, why)
+            if not self._may_log():
+                return
+            log.warning("connection_closed client=%s reason=%r", who, why)
         self._refusals[key] = count + 1
+
+    def _may_log(self) -> bool:
+        now_ms = self._broker.clock.monotonic_ms()
+        if now_ms - self._refusals_since_ms >= _MINUTE_MS:
+            self._refusals_since_ms, self._refusals_logged = now_ms, 0
+        self._refusals_logged += 1
+        if self._refusals_logged == _REFUSALS_LOGGED_MAX:
+            log.warning("connections_closed hint='more refusals are not logged this minute'")
+        return self._refusals_logged < _REFUSALS_LOGGED_MAX
 
     async def stop(self, grace_ms: int) -> None:
         """Accepts nobody new, lets answers that are on their way leave, then closes."""
         if self._server is not None:
             self._server.close()
+        for connection in self.connections:
+            connection.finish()
+        self._broker.release_parked()
         deadline_ms = self._broker.clock.monotonic_ms() + grace_ms
         while self._broker.clock.monotonic_ms() < deadline_ms:
             if all(connection.is_idle for connection in self.connections):

@@ -177,9 +177,12 @@ def _decode_v11(view: memoryview, position: int) -> Fetch:
 def _plain_string(view: memoryview, position: int) -> tuple[bytes, int]:
     length = int.from_bytes(view[position : position + 2], "big", signed=True)
     position += 2
-    if length < 0 or position + length > len(view):
+    stop = position + length
+    if length < 0 or stop > len(view):
         raise FrameError("a string of FetchRequest is null or runs over the end")
-    return bytes(view[position : position + length]), position + length
+    name = bytes(view[position:stop])
+    name.decode()  # names are text, for those who look them up
+    return name, stop
 
 
 def _bounded(count: int, view: memoryview, position: int) -> int:
