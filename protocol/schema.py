@@ -12,10 +12,9 @@ A class lists its fields with the versions that carry them:
         )
 
 `MetadataRequest.decode(view, version)` and `request.encode(version)` then read and write exactly
-that version. The first call for a version writes out a straight-line Python function and keeps it:
-neighbouring fixed-size fields share one `struct`, lengths below 128 are read in line, and absent
-fields cost nothing. Classes are made by a small metaclass and not by `dataclass`, which would spend
-some 40 ms of the broker's start on methods that most runs never call.
+that version; the first call for a version has `compiler` write the function. Classes are made by a
+small metaclass and not by `dataclass`, which would spend some 40 ms of the broker's start on
+methods that most runs never call.
 
 Compiled decoders raise whatever Python raises on short input (IndexError, struct.error, ...);
 `Message.decode` turns all of it into FrameError: they broke the protocol, the connection closes.
@@ -25,20 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from struct import Struct, pack, unpack_from
 from struct import error as StructError
 from typing import Any, ClassVar, Self, dataclass_transform
 
 from kbroker.protocol.errors import FrameError
-from kbroker.protocol.primitives import (
-    ZERO_UUID,
-    Buffer,
-    read_uvarint,
-    skip_tagged_fields,
-    uvarint,
-)
+from kbroker.protocol.primitives import ZERO_UUID, Buffer
 
-_MISSING: Any = object()
+MISSING: Any = object()
 _LAST = 1 << 15
 _NEVER = range(0)
 
@@ -111,12 +103,12 @@ class Field:
 
     def absent(self) -> Any:
         """The value when the version does not carry the field, or a tag was left out."""
-        if self.default is not _MISSING:
+        if self.default is not MISSING:
             return self.default() if isinstance(self.default, type) else self.default
         if self.kind.name == "array":
             return []
         if self.kind.name == "struct":
-            return _message_of(self.kind)()
+            return message_of(self.kind)()
         return self.kind.zero
 
 
@@ -127,7 +119,7 @@ def wire(
     nullable: str = "",
     tag: int | None = None,
     tagged: str = "",
-    default: Any = _MISSING,
+    default: Any = MISSING,
 ) -> Any:
     """Declares a field. Without a default the constructor demands it; a class as default (`list`,
     a nested message) means a new one each time. `tag` means always tagged, unless `tagged` names
@@ -203,7 +195,9 @@ class Message(metaclass=MessageType):
     def __init__(self, **values: Any) -> None:
         """Compile the real constructor on first use, and go through it."""
         cls = type(self)
-        cls.__init__ = _compile_init(cls)  # type: ignore[method-assign]  # once
+        from kbroker.protocol.compiler import compile_init
+
+        cls.__init__ = compile_init(cls)  # type: ignore[method-assign]  # once
         cls.__init__(self, **values)
 
     def encode(self, version: int) -> bytes:
@@ -246,7 +240,9 @@ def encoder_of(
     """The compiled encoder of one version; nested structures inherit the message's flexibility."""
     encoder = cls._encoders.get((version, flexible))
     if encoder is None:
-        encoder = _compile(cls, version, flexible, _encoder_source)
+        from kbroker.protocol.compiler import compile_codec, encoder_source
+
+        encoder = compile_codec(cls, version, flexible, encoder_source)
         cls._encoders[version, flexible] = encoder
     return encoder
 
@@ -257,332 +253,14 @@ def decoder_of(
     """The compiled decoder of one version."""
     decoder = cls._decoders.get((version, flexible))
     if decoder is None:
-        decoder = _compile(cls, version, flexible, _decoder_source)
+        from kbroker.protocol.compiler import compile_codec, decoder_source
+
+        decoder = compile_codec(cls, version, flexible, decoder_source)
         cls._decoders[version, flexible] = decoder
     return decoder
 
 
-# Compiling: each _..._source function returns lines of Python; `names` collects what they refer to.
-
-_Names = dict[str, Any]
-
-
-def _message_of(kind: Kind) -> type[Message]:
+def message_of(kind: Kind) -> type[Message]:
+    """The class of a struct's content."""
     assert isinstance(kind.element, type)
     return kind.element
-
-
-def _compile(
-    cls: type[Message],
-    version: int,
-    flexible: bool,
-    source_of: Callable[[type[Message], int, bool, _Names], list[str]],
-) -> Any:
-    if version not in cls.versions:
-        raise ValueError(f"{cls.__name__} has no version {version}")
-    names: _Names = {
-        "FrameError": FrameError,
-        "read_uvarint": read_uvarint,
-        "uvarint": uvarint,
-        "skip_tagged_fields": skip_tagged_fields,
-        "too_short": _too_short,
-        "new": cls.__new__,
-        "cls": cls,
-    }
-    lines = source_of(cls, version, flexible, names)
-    exec(compile("\n".join(lines), f"<{cls.__name__} v{version}>", "exec"), names)
-    return names["codec"]
-
-
-def _compile_init(cls: type[Message]) -> Any:
-    names: _Names = {"unset": _MISSING}
-    parameters, body = ["self"], ["  pass"]
-    if cls.fields:
-        parameters.append("*")
-    for field in cls.fields:
-        name = field.name
-        if field.default is _MISSING:
-            parameters.append(name)
-        elif isinstance(field.default, type):
-            names[f"new_{name}"] = field.default
-            parameters.append(f"{name}=unset")
-            body.append(f"  if {name} is unset: {name} = new_{name}()")
-        else:
-            names[f"default_{name}"] = field.default
-            parameters.append(f"{name}=default_{name}")
-        body.append(f"  self.{name} = {name}")
-    source = "\n".join([f"def __init__({', '.join(parameters)}):", *body])
-    exec(compile(source, f"<{cls.__name__}.__init__>", "exec"), names)
-    return names["__init__"]
-
-
-def _absent_source(field: Field, names: _Names) -> str:
-    """An expression for the absent value: a constant, except where sharing it would be unsafe."""
-    value = field.absent()
-    if isinstance(value, list):
-        return "[]"
-    mutable = isinstance(value, Message)
-    names[f"absent_{field.name}"] = field.absent if mutable else value
-    return f"absent_{field.name}()" if mutable else f"absent_{field.name}"
-
-
-def _too_short(what: str) -> FrameError:
-    return FrameError(f"{what} runs over the end of the message")
-
-
-def _struct_name(letters: str, names: _Names) -> str:
-    name = "S_" + letters.replace("?", "o")
-    names.setdefault(name, Struct(">" + letters))
-    return name
-
-
-def _plain_and_tagged(cls: type[Message], version: int) -> tuple[list[Field], list[Field]]:
-    present = [f for f in cls.fields if version in f.versions]
-    tagged = [f for f in present if f.tag is not None and version in f.tagged]
-    plain = [f for f in present if f not in tagged]
-    return plain, sorted(tagged, key=lambda f: f.tag or 0)
-
-
-def _decoder_source(cls: type[Message], version: int, flexible: bool, names: _Names) -> list[str]:
-    plain, tagged = _plain_and_tagged(cls, version)
-    lines = ["def codec(buf, pos, end):", " m = new(cls)"]
-    run: list[Field] = []
-
-    def end_run() -> None:
-        if not run:
-            return
-        letters = "".join(f.kind.letter for f in run)
-        targets = ", ".join(f"m.{f.name}" for f in run)
-        comma = "," if len(run) == 1 else ""
-        packer = _struct_name(letters, names)
-        lines.append(f" {targets}{comma} = {packer}.unpack_from(buf, pos)")
-        lines.append(f" pos += {names[packer].size}")
-        run.clear()
-
-    for field in plain:
-        if field.kind.letter:
-            run.append(field)
-            continue
-        end_run()
-        lines += _read(field.kind, version, flexible, version in field.nullable, field.name, names)
-        lines.append(f" m.{field.name} = value")
-    end_run()
-    for field in cls.fields:
-        if field not in plain:
-            lines.append(f" m.{field.name} = {_absent_source(field, names)}")
-    if flexible and tagged:
-        lines += _read_tags(tagged, version, names)
-    elif flexible:
-        lines += [
-            " if buf[pos]: pos = skip_tagged_fields(buf, pos, end)",
-            " else: pos += 1",
-        ]
-    lines.append(" return m, pos")
-    return lines
-
-
-def _read_tags(tagged: list[Field], version: int, names: _Names) -> list[str]:
-    lines = [
-        " count, pos = read_uvarint(buf, pos)",
-        " for _ in range(count):",
-        "  tag, pos = read_uvarint(buf, pos)",
-        "  size, pos = read_uvarint(buf, pos)",
-        "  tag_end = pos + size",
-        "  if tag_end > end: raise too_short('a tagged field')",
-    ]
-    for field in tagged:
-        lines.append(f"  if tag == {field.tag}:")
-        inner = _read(field.kind, version, True, version in field.nullable, field.name, names)
-        lines += ["  " + line for line in inner]
-        lines.append(f"   m.{field.name} = value")
-        lines.append("   if pos != tag_end: raise FrameError('a tagged field has another length')")
-    lines.append("  pos = tag_end")
-    return lines
-
-
-def _read(
-    kind: Kind, version: int, flexible: bool, nullable: bool, what: str, names: _Names
-) -> list[str]:
-    """Lines that read one value into `value` and move `pos`."""
-    if kind.letter:
-        packer = _struct_name(kind.letter, names)
-        return [
-            f" value = {packer}.unpack_from(buf, pos)[0]",
-            f" pos += {names[packer].size}",
-        ]
-    if kind.name == "struct":
-        return _read_struct(kind, version, flexible, nullable, names)
-    lines = _read_length(kind, flexible, names)
-    lines.append(" if n < 0:")
-    lines.append("  value = None" if nullable else f"  raise FrameError('{what} may not be null')")
-    lines.append(" else:")
-    lines.append(f"  if n > end - pos: raise too_short('{what}')")
-    if kind.name == "array":
-        lines += _read_elements(kind, version, flexible, what, names)
-        return lines
-    convert = {"string": "str(buf[pos:stop], 'utf-8')", "bytes": "bytes(buf[pos:stop])"}
-    lines += [
-        "  stop = pos + n",
-        f"  value = {convert.get(kind.name, 'buf[pos:stop]')}",
-        "  pos = stop",
-    ]
-    return lines
-
-
-def _read_length(kind: Kind, flexible: bool, names: _Names) -> list[str]:
-    if flexible:
-        return [
-            " n = buf[pos]",
-            " if n < 128: pos += 1",
-            " else: n, pos = read_uvarint(buf, pos)",
-            " n -= 1",
-        ]
-    packer = _struct_name("h" if kind.name == "string" else "i", names)
-    return [f" n = {packer}.unpack_from(buf, pos)[0]", f" pos += {names[packer].size}"]
-
-
-def _read_struct(
-    kind: Kind, version: int, flexible: bool, nullable: bool, names: _Names
-) -> list[str]:
-    message = _message_of(kind)
-    names[f"read_{message.__name__}"] = decoder_of(message, version, flexible)
-    call = f"value, pos = read_{message.__name__}(buf, pos, end)"
-    if not nullable:
-        return [f" {call}"]
-    return [
-        " present = buf[pos]",
-        " pos += 1",
-        " if present > 127: value = None",
-        f" else: {call}",
-    ]
-
-
-def _read_elements(kind: Kind, version: int, flexible: bool, what: str, names: _Names) -> list[str]:
-    element = kind.element
-    if isinstance(element, Kind):
-        if element.letter:
-            names["unpack_from"] = unpack_from
-            size = Struct(">" + element.letter).size
-            if element.letter == "16s":
-                return [
-                    f"  if n * 16 > end - pos: raise too_short('{what}')",
-                    "  value = [bytes(buf[p:p + 16]) for p in range(pos, pos + 16 * n, 16)]",
-                    "  pos += 16 * n",
-                ]
-            return [
-                f"  if n * {size} > end - pos: raise too_short('{what}')",
-                f"  value = list(unpack_from(f'>{{n}}{element.letter}', buf, pos))",
-                f"  pos += {size} * n",
-            ]
-        inner = _read(element, version, flexible, False, what, names)
-        return [
-            "  items = []",
-            "  for _ in range(n):",
-            *("  " + line for line in inner),
-            "   items.append(value)",
-            "  value = items",
-        ]
-    assert element is not None
-    names[f"read_{element.__name__}"] = decoder_of(element, version, flexible)
-    return [
-        "  value = []",
-        "  for _ in range(n):",
-        f"   item, pos = read_{element.__name__}(buf, pos, end)",
-        "   value.append(item)",
-    ]
-
-
-def _encoder_source(cls: type[Message], version: int, flexible: bool, names: _Names) -> list[str]:
-    plain, tagged = _plain_and_tagged(cls, version)
-    lines = ["def codec(m, out):"]
-    run: list[Field] = []
-
-    def end_run() -> None:
-        if run:
-            packer = _struct_name("".join(f.kind.letter for f in run), names)
-            lines.append(f" out += {packer}.pack({', '.join(f'm.{f.name}' for f in run)})")
-            run.clear()
-
-    for field in plain:
-        if field.kind.letter:
-            run.append(field)
-            continue
-        end_run()
-        lines.append(f" value = m.{field.name}")
-        lines += _write(field.kind, version, flexible, version in field.nullable, field.name, names)
-    end_run()
-    if flexible and tagged:
-        lines += _write_tags(tagged, version, names)
-    elif flexible:
-        lines.append(" out.append(0)")
-    if len(lines) == 1:
-        lines.append(" pass")
-    return lines
-
-
-def _write_tags(tagged: list[Field], version: int, names: _Names) -> list[str]:
-    lines = [" tags = []", " whole = out"]
-    for field in tagged:
-        names[f"absent_{field.name}"] = field.absent()
-        lines += [
-            f" value = m.{field.name}",
-            f" if value != absent_{field.name}:",
-            "  out = bytearray()",
-        ]
-        inner = _write(field.kind, version, True, version in field.nullable, field.name, names)
-        lines += [" " + line for line in inner]
-        lines.append(f"  tags.append((b'{_escaped(uvarint(field.tag or 0))}', out))")
-    lines += [
-        " whole += uvarint(len(tags))",
-        " for tag, content in tags: whole += tag + uvarint(len(content)) + content",
-    ]
-    return lines
-
-
-def _escaped(data: bytes) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in data)
-
-
-def _write(
-    kind: Kind, version: int, flexible: bool, nullable: bool, what: str, names: _Names
-) -> list[str]:
-    """Lines that append `value` to `out`."""
-    if kind.letter:
-        return [f" out += {_struct_name(kind.letter, names)}.pack(value)"]
-    if kind.name == "struct":
-        message = _message_of(kind)
-        names[f"write_{message.__name__}"] = encoder_of(message, version, flexible)
-        call = f"write_{message.__name__}(value, out)"
-        if not nullable:
-            return [f" {call}"]
-        return [" if value is None: out.append(255)", " else:", "  out.append(1)", f"  {call}"]
-    if flexible:
-        null = "out.append(0)"
-        length = "n = len(value) + 1; out += uvarint(n) if n > 127 else b'%c' % n"
-    else:
-        packer = _struct_name("h" if kind.name == "string" else "i", names)
-        null = f"out += {packer}.pack(-1)"
-        length = f"out += {packer}.pack(len(value))"
-    lines = [
-        " if value is None:",
-        f"  {null}" if nullable else f"  raise ValueError('{what} may not be null')",
-        " else:",
-    ]
-    if kind.name == "string":
-        lines.append("  value = value.encode()")
-    lines.append(f"  {length}")
-    if kind.name != "array":
-        lines.append("  out += value")
-        return lines
-    element = kind.element
-    if isinstance(element, Kind):
-        if element.letter and element.letter != "16s":
-            names["pack"] = pack
-            lines.append(f"  out += pack(f'>{{len(value)}}{element.letter}', *value)")
-            return lines
-        inner = _write(element, version, flexible, False, what, names)
-        return [*lines, "  for value in value:", *("  " + line for line in inner)]
-    assert element is not None
-    names[f"write_{element.__name__}"] = encoder_of(element, version, flexible)
-    lines.append(f"  for item in value: write_{element.__name__}(item, out)")
-    return lines
