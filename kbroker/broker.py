@@ -37,6 +37,7 @@ class Broker:
             clock, settings.integer("max.incremental.fetch.session.cache.slots")
         )
         self.max_request_bytes = settings.integer("socket.request.max.bytes")
+        self.max_control_bytes = settings.integer("kbroker.control.request.max.bytes")
         self.max_unsent_bytes = settings.integer("kbroker.connection.max.unsent.bytes")
         self.max_parked_requests = settings.integer("kbroker.connection.max.parked.requests")
         self.max_parked_fetches = settings.integer("kbroker.max.parked.fetches")

@@ -45,10 +45,22 @@ def _ready(server: Server) -> None:
     address = f"{listener.host}:{listener.port}"
     print(f"kbroker is listening on {address}, data in {server.folder.path}", flush=True)
     print(
-        "Try it:  "
-        f"echo hello | kcat -P -b {address} -t first && kcat -C -e -q -b {address} -t first",
+        f"Paste this to produce and consume:\n\n{first_steps(sys.executable, address)}\n",
         flush=True,
     )
+
+
+def first_steps(python: str, address: str) -> str:
+    """A line for a shell: installs a client, produces a record and reads it back."""
+    program = (
+        "from kafka import *; "
+        f"b = '{address}'; t = TopicPartition('first', 0); "
+        "print(KafkaProducer(bootstrap_servers=b).send('first', b'hello').get(10)); "
+        "c = KafkaConsumer(bootstrap_servers=b, consumer_timeout_ms=1000); "
+        "c.assign([t]); c.seek_to_beginning(t); "
+        "print([(r.offset, r.value) for r in c])"
+    )
+    return f'{python} -m pip install -q kafka-python && {python} -c "{program}"'
 
 
 def _say(code: int, message: str) -> int:
