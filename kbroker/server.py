@@ -32,9 +32,11 @@ class Server:
         settings: Settings,
         folder: str,
         *,
+        temporary: bool = False,
         disk: Disk | None = None,
         clock: Clock | None = None,
     ) -> None:
+        self._temporary = temporary
         self.settings = settings
         self.disk = disk or Disk()
         self.clock = clock or Clock()
@@ -67,9 +69,6 @@ class Server:
             loop.create_task(self._checkpoints()),
             loop.create_task(self._housekeeping()),
         ]
-        # What exists now lives as long as the process: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
 
     async def _checkpoints(self) -> None:
         interval_ms = self.settings.integer("log.flush.offset.checkpoint.interval.ms")
@@ -91,7 +90,20 @@ class Server:
         await self.listener.stop(_STOP_GRACE_MS)
         await self.broker.store.close()
         self.folder.unlock()
+        if self._temporary:
+            self.disk.remove_folder(self.folder.path)
         log.info("stopped requests=%d", self.broker.request_count)
+
+
+def memory_folder() -> str:
+    """A new folder for a broker that keeps nothing: in memory, where the system has such a place.
+    A new folder for a broker that keeps nothing: in memory, where the system has such a place."""
+    import os
+    import tempfile
+
+    shared_memory = "/dev/shm"
+    in_memory = os.path.isdir(shared_memory) and os.access(shared_memory, os.W_OK)
+    return tempfile.mkdtemp(prefix="kbroker-", dir=shared_memory if in_memory else None)
 
 
 async def serve(server: Server, host: str, port: int, ready: Callable[[Server], None]) -> None:
@@ -102,6 +114,9 @@ async def serve(server: Server, host: str, port: int, ready: Callable[[Server], 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     ready(server)
+    # What exists now lives as long as the process: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
     await stopping.wait()
     log.info("stopping")
     await server.stop()

@@ -10,10 +10,9 @@ from struct import Struct
 from types import TracebackType
 from typing import Self, TypeVar
 
-from kbroker.handlers.registry import APIS
 from kbroker.protocol.header import is_flexible, is_response_header_flexible
 from kbroker.protocol.primitives import skip_tagged_fields
-from kbroker.protocol.schema import Message
+from kbroker.protocol.schema import Message, decoder_of
 
 TIMEOUT_S = 20
 CLIENT_ID = b"raw-client"
@@ -56,7 +55,7 @@ class RawClient:
     def ask(self, request: Message, version: int, answer: type[Answer]) -> Answer:
         """Send a request and decode its answer; Closed if the broker hangs up instead."""
         self.send(request, version)
-        return self.receive(request, version, answer)
+        return self.receive(answer, version)
 
     def send(self, request: Message, version: int) -> None:
         """Send a request without waiting: for acks=0, and for pipelining."""
@@ -73,14 +72,16 @@ class RawClient:
         """Send bytes of any content behind a right length."""
         self._socket.sendall(_pack_length(len(frame)) + frame)
 
-    def receive(self, request: Message, version: int, answer: type[Answer]) -> Answer:
-        """Decode the answer to the request that was sent last."""
+    def receive(self, answer: type[Answer], version: int) -> Answer:
+        """Decode the answer to the request that was sent last; no byte of it may be left over."""
         frame = self.receive_frame()
         position = 4
         if is_response_header_flexible(answer, version):
             position = skip_tagged_fields(frame, position, len(frame))
-        decoded = answer.decode(frame, version, position)
-        assert self._at_end(decoded, frame, position, version), f"bytes after {answer.__name__}"
+        decode = decoder_of(answer, version, is_flexible(answer, version))
+        decoded, position = decode(frame, position, len(frame))
+        assert position == len(frame), f"{len(frame) - position} bytes after {answer.__name__}"
+        assert isinstance(decoded, answer)
         return decoded
 
     def receive_frame(self) -> bytes:
