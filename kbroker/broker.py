@@ -41,6 +41,7 @@ class Broker:
         self.max_unsent_bytes = settings.integer("kbroker.connection.max.unsent.bytes")
         self.max_parked_requests = settings.integer("kbroker.connection.max.parked.requests")
         self.max_parked_fetches = settings.integer("kbroker.max.parked.fetches")
+        self.connection_count = 0
         self.request_count = 0
         self.refused_count = 0
         self.bug_count = 0

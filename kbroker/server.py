@@ -14,6 +14,7 @@ from kbroker.broker import Broker
 from kbroker.clock import Clock
 from kbroker.config import Settings
 from kbroker.data_folder import DataFolder
+from kbroker.net.endpoint import Endpoint, parse_advertised
 from kbroker.net.listener import Listener
 from kbroker.storage.disk import Disk
 from kbroker.storage.store import Store
@@ -43,11 +44,19 @@ class Server:
         self.folder = DataFolder(self.disk, folder)
         self._tasks: list[asyncio.Task[None]] = []
         self.broker: Broker
-        self.listener: Listener
+        self.listeners: list[Listener] = []
 
     async def start(self, host: str, port: int) -> None:
-        """Recovers the data, then listens."""
+        """Recovers the data, then listens on one address."""
+        await self.start_on([Endpoint("PLAINTEXT", host, port)])
+
+    async def start_on(self, endpoints: list[Endpoint]) -> None:
+        """Recovers the data, then listens on all these addresses."""
         loop = asyncio.get_running_loop()
+        advertised = {
+            endpoint.name: endpoint
+            for endpoint in map(parse_advertised, self.settings.texts("advertised.listeners"))
+        }
         self.folder.lock()
         try:
             cluster_id = self.folder.identity(self.settings.integer("node.id"))
@@ -60,8 +69,10 @@ class Server:
             )
             self.broker = Broker(loop, store, self.settings, self.clock, cluster_id)
             self.broker.load()
-            self.listener = Listener(self.broker)
-            await self.listener.start(host, port)
+            for endpoint in endpoints:
+                listener = Listener(self.broker, advertised.get(endpoint.name))
+                await listener.start(endpoint.host, endpoint.port)
+                self.listeners.append(listener)
         except BaseException:
             self.folder.unlock()
             raise
@@ -69,6 +80,11 @@ class Server:
             loop.create_task(self._checkpoints()),
             loop.create_task(self._housekeeping()),
         ]
+
+    @property
+    def listener(self) -> Listener:
+        """The first listener."""
+        return self.listeners[0]
 
     async def _checkpoints(self) -> None:
         interval_ms = self.settings.integer("log.flush.offset.checkpoint.interval.ms")
@@ -87,7 +103,8 @@ class Server:
         """A clean stop: answers leave, everything is synced, the mark is set."""
         for task in self._tasks:
             task.cancel()
-        await self.listener.stop(_STOP_GRACE_MS)
+        for listener in self.listeners:
+            await listener.stop(_STOP_GRACE_MS)
         await self.broker.store.close()
         self.folder.unlock()
         if self._temporary:

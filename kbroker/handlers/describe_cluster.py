@@ -32,8 +32,8 @@ def describe_cluster(call: Call[DescribeClusterRequest]) -> DescribeClusterRespo
         brokers=[
             DescribeClusterBroker(
                 broker_id=broker.node_id,
-                host=call.client.local_host,
-                port=call.client.local_port,
+                host=call.client.advertised_host,
+                port=call.client.advertised_port,
                 is_fenced=False,
             )
         ],

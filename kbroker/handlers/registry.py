@@ -26,18 +26,18 @@ class Client:
     """Who asks: one connection, as far as handlers see it."""
 
     __slots__ = (
+        "advertised_host",
+        "advertised_port",
         "client_id",
-        "local_host",
-        "local_port",
         "peer",
         "software_name",
         "software_version",
     )
 
-    def __init__(self, peer: str, local_host: str, local_port: int) -> None:
+    def __init__(self, peer: str, advertised_host: str, advertised_port: int) -> None:
         self.peer = peer
-        self.local_host = local_host
-        self.local_port = local_port
+        self.advertised_host = advertised_host
+        self.advertised_port = advertised_port
         self.client_id: str | None = None
         self.software_name = ""
         self.software_version = ""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbroker.handlers.later import Later
 from kbroker.handlers.registry import APIS, Api, Call, Client, Pieces, RawCall
+from kbroker.net.endpoint import address_text, plain_host
 from kbroker.net.transfer import Outbox, Piece
 from kbroker.protocol.errors import (
     FrameError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kbroker.net")
 
+PRODUCE_KEY = 0
 _pack_plain = Struct(">ii").pack
 _pack_flexible = Struct(">iix").pack
 
@@ -79,7 +81,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = transport  # type: ignore[assignment]  # uvloop's transport class is its own
         peer = transport.get_extra_info("peername") or ("?", 0)
         local = transport.get_extra_info("sockname") or ("", 0)
-        self.client = Client(f"{peer[0]}:{peer[1]}", local[0], local[1])
+        host, port = self._listener.address_for(peer[0], local[0], local[1])
+        self.client = Client(address_text(plain_host(peer[0]), peer[1]), host, port)
         fd = transport.get_extra_info("socket").fileno()
         self._outbox = Outbox(
             self._broker.loop, self._broker.store.executor, fd, self._drained, self._send_failed
@@ -141,8 +144,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle_held(self) -> None:
         if self._held and not self._too_much():
-            held, self._held = self._held, []
-            self._handle(held)
+            limit = self._broker.max_parked_requests
+            frames, self._held = self._held[:limit], self._held[limit:]
+            self._handle(frames)
 
     def eof_received(self) -> bool:
         """The client has sent its last byte: close."""
@@ -184,12 +188,19 @@ class Connection(asyncio.BufferedProtocol):
             return
         flexible = version in entry.response.flexible and key != API_VERSIONS_KEY
         self._broker.request_count += 1
+        if key != PRODUCE_KEY and self._broker.store.queued:
+            self._broker.store.write()  # what was produced before is there for who asks after it
         if entry.raw_handler is not None:
             answer = entry.raw_handler(RawCall(self._broker, client, version, frame, position))
             if answer is not None:
                 self._put(correlation_id, flexible, answer)
             return
         assert entry.handler is not None
+        if len(frame) > self._broker.max_control_bytes:
+            raise FrameError(
+                f"{entry.name} of {len(frame)} bytes is larger than"
+                f" kbroker.control.request.max.bytes {self._broker.max_control_bytes}"
+            )
         request = entry.request.decode(frame, version, position)
         call = Call(self._broker, client, version, request)
         try:

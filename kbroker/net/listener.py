@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kbroker.handlers.registry import Client
 from kbroker.net.connection import Connection, flexible_table
+from kbroker.net.endpoint import Endpoint, advertised, network_gateways
 from kbroker.protocol.frame import SharedBuffer
 
 if TYPE_CHECKING:
@@ -24,8 +25,11 @@ _WHO_MAX = 300  # a client id may have 32767 characters
 class Listener:
     """One bound address and its connections."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, advertised: Endpoint | None = None) -> None:
         self._broker = broker
+        self._advertised = advertised
+        self._gateways = network_gateways() if advertised is None else set()
+        self._told_of_gateway = False
         self._server: asyncio.Server | None = None
         self._refusals: dict[str, int] = {}
         self._refusals_logged = 0
@@ -44,18 +48,35 @@ class Listener:
         name = self._server.sockets[0].getsockname()
         self.host, self.port = name[0], name[1]
 
+    def address_for(self, peer_host: str, local_host: str, local_port: int) -> tuple[str, int]:
+        """The address that a client is told to come back to."""
+        host, port = advertised(self._advertised, peer_host, local_host, local_port, self._gateways)
+        if self._advertised is None and host == "localhost" and not self._told_of_gateway:
+            self._told_of_gateway = True
+            log.info(
+                "client_behind_gateway peer=%s told=localhost:%d hint=%r",
+                peer_host,
+                port,
+                "a client reached this broker through a translated port; if it is not on this"
+                " machine, or the port differs, set"
+                f" advertised.listeners=PLAINTEXT://<its address for this broker>:{port}",
+            )
+        return host, port
+
     def _connection(self) -> Connection:
         return Connection(self._broker, self)
 
     def joined(self, connection: Connection) -> None:
         """A client has connected; beyond the limit it is sent away."""
-        if len(self.connections) >= self._broker.settings.integer("max.connections"):
+        self._broker.connection_count += 1
+        if self._broker.connection_count > self._broker.settings.integer("max.connections"):
             self.log_refusal(connection.client, "max.connections is reached")
             connection.close()
         self.connections.add(connection)
 
     def left(self, connection: Connection) -> None:
         """A client has gone."""
+        self._broker.connection_count -= 1
         self.connections.discard(connection)
 
     def log_refusal(self, client: Client, why: str) -> None:
