@@ -7,7 +7,7 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import kbroker.handlers  # noqa: F401  # fills the registry
 from kbroker.broker import Broker
@@ -45,6 +45,7 @@ class Server:
         self._tasks: list[asyncio.Task[None]] = []
         self.broker: Broker
         self.listeners: list[Listener] = []
+        self.on_hangup: Callable[[], None] = lambda: None
 
     async def start(self, host: str, port: int) -> None:
         """Recovers the data, then listens on one address."""
@@ -76,10 +77,12 @@ class Server:
         except BaseException:
             self.folder.unlock()
             raise
-        self._tasks = [
-            loop.create_task(self._checkpoints()),
-            loop.create_task(self._housekeeping()),
-        ]
+        self.keep(self._checkpoints())
+        self.keep(self._housekeeping())
+
+    def keep(self, work: Coroutine[None, None, None]) -> None:
+        """Runs something beside the broker until it stops."""
+        self._tasks.append(asyncio.get_running_loop().create_task(work))
 
     @property
     def listener(self) -> Listener:
@@ -123,13 +126,14 @@ def memory_folder() -> str:
     return tempfile.mkdtemp(prefix="kbroker-", dir=shared_memory if in_memory else None)
 
 
-async def serve(server: Server, host: str, port: int, ready: Callable[[Server], None]) -> None:
+async def serve(server: Server, endpoints: list[Endpoint], ready: Callable[[Server], None]) -> None:
     """Runs a server until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
-    await server.start(host, port)
+    await server.start_on(endpoints)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: server.on_hangup())
     ready(server)
     # What exists now lives as long as the process: the collector need not look at it again.
     gc.collect()
@@ -139,9 +143,9 @@ async def serve(server: Server, host: str, port: int, ready: Callable[[Server], 
     await server.stop()
 
 
-def run(server: Server, host: str, port: int, ready: Callable[[Server], None]) -> None:
+def run(server: Server, endpoints: list[Endpoint], ready: Callable[[Server], None]) -> None:
     """Runs a server on uvloop until it is told to stop."""
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(server, host, port, ready))
+        runner.run(serve(server, endpoints, ready))
