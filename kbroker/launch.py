@@ -42,6 +42,7 @@ def launch(options: Options, ready: Callable[[Server], None]) -> None:
     def sources() -> Gathered:
         return gather(options.config, os.environ, options.settings)
 
+    mark = _mark(options.config)  # before reading: a change from now on is seen
     gathered = sources()
     endpoints = _endpoints(options, gathered)
     settings = gathered.settings()
@@ -57,7 +58,7 @@ def launch(options: Options, ready: Callable[[Server], None]) -> None:
         reloader = _Reloader(server, gathered, sources)
         server.on_hangup = reloader.reload
         if options.config is not None:
-            server.keep(_watch(options.config, reloader.reload))
+            server.keep(_watch(options.config, mark, reloader.reload))
         ready(server)
 
     run(server, endpoints, started)
@@ -93,9 +94,8 @@ class _Reloader:
         self._gathered = gathered
 
 
-async def _watch(path: str, changed: Callable[[], None]) -> None:
-    """Calls back when a file has changed."""
-    known = _mark(path)
+async def _watch(path: str, known: tuple[int, int] | None, changed: Callable[[], None]) -> None:
+    """Calls back when a file has changed since it had the mark `known`."""
     while True:
         await asyncio.sleep(_WATCH_INTERVAL_S)
         mark = _mark(path)
@@ -104,7 +104,9 @@ async def _watch(path: str, changed: Callable[[], None]) -> None:
             changed()
 
 
-def _mark(path: str) -> tuple[int, int] | None:
+def _mark(path: str | None) -> tuple[int, int] | None:
+    if path is None:
+        return None
     try:
         status = os.stat(path)
     except OSError:
