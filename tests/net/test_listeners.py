@@ -35,12 +35,17 @@ consumer.close()
 """
 
 
+# Not a client library: it would go on to connect to the address that it is told.
 DESCRIBE = """
-import json, sys
-from confluent_kafka.admin import AdminClient
-admin = AdminClient({"bootstrap.servers": sys.argv[1]})
-nodes = admin.describe_cluster().result(timeout=20).nodes
-print(json.dumps([[node.host, node.port] for node in nodes]))
+import json, socket, struct, sys
+from kbroker.protocol.messages.metadata import MetadataResponse
+host, _, port = sys.argv[1].rpartition(":")
+with socket.create_connection((host.strip("[]"), int(port)), 10) as connection:
+    connection.sendall(struct.pack(">ihhihi", 14, 3, 1, 7, -1, 0))
+    answer = connection.makefile("rb")
+    size, _ = struct.unpack(">ii", answer.read(8))
+    brokers = MetadataResponse.decode(answer.read(size - 4), 1).brokers
+print(json.dumps([[broker.host, broker.port] for broker in brokers]))
 """
 
 
