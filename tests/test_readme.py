@@ -10,12 +10,16 @@ import pytest
 
 from kbroker.cli.start import first_steps
 from tests.support.broker_process import BrokerProcess
-from tools.readme import README, with_generated_parts
+from tools.docs import README, SETTINGS, readme_page, settings_page
 
 
 def test_the_table_of_apis_is_the_registry() -> None:
     text = README.read_text()
-    assert with_generated_parts(text) == text, "run: python -m tools.readme"
+    assert readme_page(text) == text, "run: python -m tools.docs"
+
+
+def test_the_page_of_settings_is_their_declarations() -> None:
+    assert SETTINGS.read_text() == settings_page(), "run: python -m tools.docs"
 
 
 @pytest.mark.slow
