@@ -25,13 +25,13 @@ Flags beat the environment, which beats the file:
 
 - `kbroker start --set num.partitions=3`, as often as needed;
 - `KAFKA_NUM_PARTITIONS=3`, as in Apache Kafka's container image;
-- `kbroker start --config FILE`: MetaQ's `server.ini` ([system], [zookeeper], [topic=NAME]) or Kafka's
-  `server.properties`. Both know Kafka's names and MetaQ's. [topic=NAME] makes the topic if it is
-  missing.
+- `kbroker start --config FILE`: MetaQ's `server.ini` ([system], [zookeeper], [topic=NAME]) or
+  Kafka's `server.properties`. Both know Kafka's names and MetaQ's. [topic=NAME] makes the topic if
+  it is missing.
 
 A changed file, or SIGHUP, has everything read again: what can be applied is applied, what needs a
-restart is named in the log, and a mistake changes nothing. Settings that Kafka knows and kbroker has
-no use for are named once in the log.
+restart is named in the log, and a mistake changes nothing. Settings that Kafka knows and kbroker
+has no use for are named once in the log.
 """
 
 
