@@ -200,6 +200,11 @@ class Catalog:
         for topic in self.topics.values():
             self._resolve(topic)
 
+    def reconfigure(self) -> None:
+        """The broker's own settings have changed: topics without a value of their own follow."""
+        for topic in self.topics.values():
+            self._resolve(topic)
+
     def _resolve(self, topic: Topic) -> None:
         topic.settings = self.settings.for_topic(topic.overrides)
         for partition in self.store.opened():
@@ -214,7 +219,7 @@ class Catalog:
 
     def create(self, name: str, partition_count: int, overrides: Mapping[str, Value]) -> Topic:
         """Makes a topic with a new id; the caller has checked the name and the numbers."""
-        topic_id = self._new_id()
+        topic_id = self.new_topic_id()
         changes: list[tuple[dict[str, str], Mapping[str, object] | None]] = [
             (
                 {"topic": name},
@@ -234,7 +239,8 @@ class Catalog:
         )
         return self.topics[name]
 
-    def _new_id(self) -> bytes:
+    def new_topic_id(self) -> bytes:
+        """An id that no topic has had."""
         while True:
             topic_id = os.urandom(16)
             # Kafka's text form must not look like an option of its tools.

@@ -7,7 +7,7 @@ that the code uses. A topic's value is its own override, or the broker's setting
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 LONG_MAX: Final = (1 << 63) - 1
@@ -39,6 +39,8 @@ class Setting:
         "low",
         "metaq_name",
         "name",
+        "pattern",
+        "unset_for_brokers",
     )
 
     def __init__(
@@ -51,7 +53,9 @@ class Setting:
         low: float | None = None,
         high: float | None = None,
         choices: tuple[str, ...] = (),
+        pattern: str = "",
         broker_name: str = "",
+        unset_for_brokers: bool = False,
         metaq_name: str = "",
         dynamic: bool = True,
     ) -> None:
@@ -62,7 +66,9 @@ class Setting:
         self.low = low
         self.high = high
         self.choices = choices
+        self.pattern = pattern
         self.broker_name = broker_name
+        self.unset_for_brokers = unset_for_brokers
         self.metaq_name = metaq_name
         self.dynamic = dynamic
 
@@ -72,19 +78,23 @@ class Setting:
         if self.kind == BOOLEAN:
             if text.lower() not in ("true", "false"):
                 raise ValueError(f"{self.name} is true or false, not {text!r}")
+            self._check_choice(text.lower())
             return text.lower() == "true"
         if self.kind in (INT, SHORT, LONG, DOUBLE):
             return self._parse_number(text)
         if self.kind == LIST:
-            items = [item.strip() for item in text.split(",") if item.strip()]
+            items = [item.strip() for item in text.split(",")] if text else []
             for item in items:
                 self._check_choice(item)
+            self._check_pattern(",".join(items))
             return items
         self._check_choice(text)
         return text
 
     def _parse_number(self, text: str) -> int | float:
         try:
+            if "_" in text:  # Python would take 1_000 for a thousand
+                raise ValueError
             number: int | float = float(text) if self.kind == DOUBLE else int(text)
         except ValueError:
             raise ValueError(f"{self.name} is a number, not {text!r}") from None
@@ -93,11 +103,19 @@ class Setting:
         high = self.high if self.high is not None else kind_high
         if (low is not None and number < low) or (high is not None and number > high):
             raise ValueError(f"{self.name} lies between {low} and {high}, not {text}")
+        self._check_choice(str(number))
         return number
 
     def _check_choice(self, item: str) -> None:
         if self.choices and item not in self.choices:
             raise ValueError(f"{self.name} is one of {', '.join(self.choices)}, not {item!r}")
+
+    def _check_pattern(self, text: str) -> None:
+        if self.pattern:
+            import re
+
+            if not re.fullmatch(self.pattern, text):
+                raise ValueError(f"{self.name} has another form than {text!r}")
 
 
 def text_of(value: Value | None) -> str | None:
@@ -110,6 +128,8 @@ def text_of(value: Value | None) -> str | None:
         return ",".join(value)
     return str(value)
 
+
+_REPLICAS: Final = r"\*|(\d+:\d+(,\d+:\d+)*)?"
 
 TOPIC_SETTINGS: Final = {
     setting.name: setting
@@ -134,9 +154,8 @@ TOPIC_SETTINGS: Final = {
             "compression.gzip.level",
             INT,
             -1,
-            "Level when the broker itself compresses with gzip.",
-            low=-1,
-            high=9,
+            "Level when the broker itself compresses with gzip; -1 is gzip's own default.",
+            choices=("-1", *map(str, range(1, 10))),
             broker_name="compression.gzip.level",
         ),
         Setting(
@@ -189,6 +208,7 @@ TOPIC_SETTINGS: Final = {
             "Time after which written records are synced to disk.",
             low=0,
             broker_name="log.flush.interval.ms",
+            unset_for_brokers=True,
             metaq_name="unflushInterval",
         ),
         Setting(
@@ -285,6 +305,7 @@ TOPIC_SETTINGS: Final = {
             "Age at which segments go; -1 keeps them.",
             low=-1,
             broker_name="log.retention.ms",
+            unset_for_brokers=True,
         ),
         Setting(
             "segment.bytes",
@@ -310,6 +331,7 @@ TOPIC_SETTINGS: Final = {
             "Random time by which an age-based roll comes earlier.",
             low=0,
             broker_name="log.roll.jitter.ms",
+            unset_for_brokers=True,
         ),
         Setting(
             "segment.ms",
@@ -318,6 +340,7 @@ TOPIC_SETTINGS: Final = {
             "Age at which a segment is sealed.",
             low=1,
             broker_name="log.roll.ms",
+            unset_for_brokers=True,
         ),
         Setting(
             "unclean.leader.election.enable",
@@ -325,6 +348,56 @@ TOPIC_SETTINGS: Final = {
             False,
             "Whether a replica that is behind may become master by itself.",
             broker_name="unclean.leader.election.enable",
+        ),
+        # Kafka's tools expect these in the list; throttles and tiered storage do not exist here.
+        Setting(
+            "leader.replication.throttled.replicas",
+            LIST,
+            [],
+            "Kept for Kafka's tools: replicas as partition:broker, or * for all.",
+            pattern=_REPLICAS,
+        ),
+        Setting(
+            "follower.replication.throttled.replicas",
+            LIST,
+            [],
+            "Kept for Kafka's tools: replicas as partition:broker, or * for all.",
+            pattern=_REPLICAS,
+        ),
+        Setting(
+            "remote.storage.enable",
+            BOOLEAN,
+            False,
+            "Kept for Kafka's tools: there is no tiered storage, so it stays false.",
+            choices=("false",),
+        ),
+        Setting(
+            "remote.log.copy.disable",
+            BOOLEAN,
+            False,
+            "Kept for Kafka's tools: there is no tiered storage.",
+        ),
+        Setting(
+            "remote.log.delete.on.disable",
+            BOOLEAN,
+            False,
+            "Kept for Kafka's tools: there is no tiered storage.",
+        ),
+        Setting(
+            "local.retention.bytes",
+            LONG,
+            -2,
+            "Kept for Kafka's tools: all data is local; -2 stands for retention.bytes.",
+            low=-2,
+            broker_name="log.local.retention.bytes",
+        ),
+        Setting(
+            "local.retention.ms",
+            LONG,
+            -2,
+            "Kept for Kafka's tools: all data is local; -2 stands for retention.ms.",
+            low=-2,
+            broker_name="log.local.retention.ms",
         ),
         Setting(
             "kbroker.flush.group.commit",
@@ -386,11 +459,26 @@ BROKER_SETTINGS: Final = {
             dynamic=False,
         ),
         Setting(
+            "advertised.listeners",
+            LIST,
+            [],
+            "Addresses that clients are told; without it, the one at which each has come.",
+            dynamic=False,
+        ),
+        Setting(
             "socket.request.max.bytes",
             INT,
             104_857_600,
             "Largest request that is read.",
             low=1,
+            dynamic=False,
+        ),
+        Setting(
+            "kbroker.control.request.max.bytes",
+            INT,
+            4 << 20,
+            "Largest request without records; decoded, it takes up to 30 times its size.",
+            low=1024,
             dynamic=False,
         ),
         Setting("max.connections", INT, INT_MAX, "Connections the broker holds at once.", low=0),
@@ -531,6 +619,10 @@ class Settings:
         """A whole number."""
         return _int(self[name])
 
+    def texts(self, name: str) -> list[str]:
+        """A list of texts."""
+        return _list(self[name])
+
     def flag(self, name: str) -> bool:
         """A yes or no."""
         return self[name] is True
@@ -539,17 +631,22 @@ class Settings:
         """The settings in force for a topic with these values of its own."""
         values: dict[str, Value] = {}
         for name, setting in TOPIC_SETTINGS.items():
-            own = overrides.get(name)
-            values[name] = own if own is not None else self[setting.broker_name]
+            value = overrides.get(name)
+            if value is None:
+                twin = setting.broker_name
+                value = self.dynamic.get(twin, self.static.get(twin, setting.default))
+            assert value is not None, name
+            values[name] = value
         return TopicSettings(values)
 
 
-# A topic setting's broker-wide twin has the same kind, default and range.
+# A topic setting's broker-wide twin has the same kind, default and range. Some twins have no value
+# until somebody sets one, as in Kafka, where they only stand before others (log.retention.hours).
 _TOPIC_TWINS: Final = {
     setting.broker_name: Setting(
         setting.broker_name,
         setting.kind,
-        setting.default,
+        None if setting.unset_for_brokers else setting.default,
         setting.help,
         low=setting.low,
         high=setting.high,
@@ -557,19 +654,26 @@ _TOPIC_TWINS: Final = {
         metaq_name=setting.metaq_name,
     )
     for setting in TOPIC_SETTINGS.values()
+    if setting.broker_name
 }
 ALL_BROKER_SETTINGS: Final = {**BROKER_SETTINGS, **_TOPIC_TWINS}
 _METAQ_NAMES: Final = {s.metaq_name: s for s in ALL_BROKER_SETTINGS.values() if s.metaq_name}
 
 
-def declared(name: str) -> Setting:
-    """The declaration of a broker setting by Kafka's or MetaQ's name; ValueError with a suggestion.
-    The declaration of a broker setting by Kafka's or MetaQ's name; ValueError with a suggestion."""
-    setting = ALL_BROKER_SETTINGS.get(name) or _METAQ_NAMES.get(name)
-    if setting is None:
+class UnknownSetting(ValueError):
+    """Nobody knows this name; the message has the nearest that is known."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, [*ALL_BROKER_SETTINGS, *_METAQ_NAMES], 1)
+        near = get_close_matches(name, list(known), 1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise ValueError(f"unknown setting {name}{hint}")
+        super().__init__(f"unknown setting {name}{hint}")
+
+
+def declared(name: str) -> Setting:
+    """The declaration of a broker setting, by Kafka's name or MetaQ's."""
+    setting = ALL_BROKER_SETTINGS.get(name) or _METAQ_NAMES.get(name)
+    if setting is None:
+        raise UnknownSetting(name, [*ALL_BROKER_SETTINGS, *_METAQ_NAMES])
     return setting

@@ -11,7 +11,11 @@ from __future__ import annotations
 from random import Random
 
 from kbroker.clock import Clock
-from kbroker.protocol.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
+from kbroker.protocol.errors import (
+    FetchSessionIdNotFound,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpoch,
+)
 from kbroker.protocol.hot.fetch import Fetch, FetchAnswer, FetchPartition
 
 NO_SESSION = 0
@@ -56,10 +60,11 @@ class CachedPartition:
 class FetchSession:
     """One consumer's partitions, in the order in which they are served."""
 
-    __slots__ = ("epoch", "id", "partitions", "used_ms")
+    __slots__ = ("by_id", "epoch", "id", "partitions", "used_ms")
 
-    def __init__(self, session_id: int, now_ms: int) -> None:
+    def __init__(self, session_id: int, now_ms: int, by_id: bool) -> None:
         self.id = session_id
+        self.by_id = by_id
         self.epoch = 1
         self.used_ms = now_ms
         self.partitions: dict[tuple[bytes, int], CachedPartition] = {}
@@ -100,34 +105,41 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def enter(self, request: Fetch) -> tuple[FetchSession | None, bool]:
+    def enter(self, request: Fetch, by_id: bool) -> tuple[FetchSession | None, bool]:
         """The request's session, and whether its answer is a full one.
 
-        No session: a full answer with session id 0.
+        No session: a full answer with session id 0. `by_id` says how the request names topics; a
+        session keeps to one way.
         """
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if request.session_id != NO_SESSION:
                 self._sessions.pop(request.session_id, None)
             if request.session_epoch == FINAL_EPOCH:
                 return None, True
-            return self._open(request), True
+            return self._open(request, by_id), True
         session = self._sessions.get(request.session_id)
         if session is None:
             raise FetchSessionIdNotFound
         if session.epoch != request.session_epoch:
             raise InvalidFetchSessionEpoch
+        if session.by_id != by_id:
+            raise FetchSessionTopicIdError
         session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
         session.used_ms = self._clock.monotonic_ms()
         session.update(request)
+        if not session.partitions:
+            del self._sessions[session.id]
+            return None, True
         return session, False
 
-    def _open(self, request: Fetch) -> FetchSession | None:
-        if not request.topics or not self._make_room():
+    def _open(self, request: Fetch, by_id: bool) -> FetchSession | None:
+        if not self._make_room():
             return None
         session_id = self._random.randrange(1, 1 << 31)
         while session_id in self._sessions:
             session_id = self._random.randrange(1, 1 << 31)
-        session = self._sessions[session_id] = FetchSession(session_id, self._clock.monotonic_ms())
+        session = FetchSession(session_id, self._clock.monotonic_ms(), by_id)
+        self._sessions[session_id] = session
         session.update(request)
         return session
 

@@ -3,13 +3,15 @@
 Every request is a 4-byte length and that many bytes. All connections receive into one shared
 buffer; a connection gets a buffer of its own only while a frame is arriving in parts, and then
 exactly as large as the frame. So idle connections cost nothing, and a request that arrives whole is
-not copied.
+not copied. Such a buffer is mapped, not filled with zeros: it takes memory as bytes arrive, however
+large the frame claims to be.
 
 The views handed out are valid until the next call of `buffer`.
 """
 
 from __future__ import annotations
 
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Final
 
 from kbroker.protocol.errors import FrameError
@@ -29,8 +31,10 @@ class SharedBuffer:
     def take(self, size: int) -> memoryview:
         """A buffer of at least `size` bytes."""
         if size <= _SPARE_BYTES:
-            return self._spares.pop() if self._spares else memoryview(bytearray(_SPARE_BYTES))
-        return memoryview(bytearray(size))
+            if self._spares:
+                return self._spares.pop()
+            size = _SPARE_BYTES
+        return memoryview(mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS))
 
     def give_back(self, buffer: memoryview) -> None:
         """A buffer that `take` gave is free again."""

@@ -37,8 +37,11 @@ class Checkpoint:
         if content is not None:
             try:
                 points = json.loads(content)["partitions"]
-                self.points = {name: RecoveryPoint(*point) for name, point in points.items()}
-            except (ValueError, TypeError, KeyError):
+                self.points = {
+                    name: RecoveryPoint(int(segment), int(size))
+                    for name, (segment, size) in points.items()
+                }
+            except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
                 self.points = {}  # damaged: everything is checked
         self.clean = self._disk.read_small(self._mark) is not None and bool(self.points)
         self._disk.remove(self._mark)

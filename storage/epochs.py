@@ -76,8 +76,12 @@ def from_bytes(data: bytes) -> Epochs | None:
         version, count, *lines = data.decode("ascii").split("\n")
         pairs = [line.split(" ") for line in lines if line]
         entries = [(int(epoch), int(offset)) for epoch, offset in pairs]
+        complete = version == "0" and int(count) == len(entries)
     except ValueError:
         return None
-    if version != "0" or int(count) != len(entries) or entries != sorted(entries):
-        return None
-    return Epochs(entries)
+    last = (-1, -1)
+    for entry in entries:
+        if entry[0] <= last[0] or entry[1] <= last[1]:
+            return None
+        last = entry
+    return Epochs(entries) if complete else None

@@ -3,18 +3,22 @@
 A written partition is synced `flush.ms` later at the latest, at once when `flush.messages` records
 are waiting, and at once with group commit: then everything that arrives while a sync runs is
 covered by the next one, so the disk sets the pace and not the number of producers. The sync itself
-runs in a thread; the loop never waits for a disk.
+runs in a thread; the loop never waits for a disk. A running sync holds its file open, so only a few
+run at once and the others wait in line: thousands of partitions may be due in the same moment.
 """
 
 from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Executor
+from contextlib import suppress
 
 from kbroker.storage.checkpoint import Checkpoint, RecoveryPoint
 from kbroker.storage.disk import Disk
 from kbroker.storage.log import SyncWork
-from kbroker.storage.partition import Partition
+from kbroker.storage.partition import NO_SPACE, Partition
+
+_SYNCS_AT_ONCE = 8  # twice the threads: none of them waits for the loop
 
 
 class Flusher:
@@ -31,6 +35,9 @@ class Flusher:
         self._executor = executor
         self._disk = disk
         self._checkpoint = checkpoint
+        self._running = 0
+        self._line: dict[Partition, None] = {}  # in order, each once
+        self._stopped = False
         self.sync_count = 0
 
     def wrote(self, partition: Partition, now: bool) -> None:
@@ -42,16 +49,21 @@ class Flusher:
             partition.sync_timer = self._loop.call_later(delay_s, self.start, partition)
 
     def start(self, partition: Partition) -> None:
-        """Starts a sync, or notes that another one must follow the one that runs."""
+        """Has a sync follow what is written by now: one that starts, or the next one."""
         if partition.sync_timer is not None:
             partition.sync_timer.cancel()
             partition.sync_timer = None
         if partition.syncing:
             partition.sync_again = True
+        elif self._running >= _SYNCS_AT_ONCE:
+            self._line[partition] = None
+        else:
+            self._begin(partition)
+
+    def _begin(self, partition: Partition) -> None:
+        if partition.offline is not None or partition.deleted or not partition.log.segments:
             return
-        if partition.offline is not None or partition.deleted:
-            return
-        if not partition.log.segments:
+        if self._stopped:
             return
         end = partition.log_end
         partition.unsynced_records = 0
@@ -61,27 +73,57 @@ class Flusher:
             partition.fail(problem)
             return
         partition.syncing = True
+        self._running += 1
         future = self._loop.run_in_executor(self._executor, self._sync, work)
         future.add_done_callback(lambda done: self._done(partition, end, work.point, done))
 
-    def _sync(self, work: SyncWork) -> None:
-        for file in work.files:
-            self._disk.sync(file)
+    def _sync(self, work: SyncWork) -> bool:
+        """In a thread. False if there was no room for the small files."""
+        for path in work.sealed:
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                self._disk.sync(self._disk.open(path))
+        self._disk.sync(work.active)
+        complete = True
         for path, content in work.small_files:
-            self._disk.write_small(path, content, durable=False)
+            try:
+                self._disk.write_small(path, content, durable=False)
+            except OSError as problem:
+                if problem.errno not in NO_SPACE:
+                    raise
+                complete = False
         if work.folder is not None:
             self._disk.sync_folder(work.folder)
             self._disk.sync_folder(work.folder.rpartition("/")[0])
+        return complete
 
     def _done(
         self,
         partition: Partition,
         end: int,
         point: RecoveryPoint,
-        done: asyncio.Future[None],
+        done: asyncio.Future[bool],
     ) -> None:
         partition.syncing = False
         self.sync_count += 1
+        self._running -= 1
+        if partition.sync_again:
+            partition.sync_again = False
+            self._line[partition] = None  # behind those who wait already
+        try:
+            self._finish(partition, end, point, done)
+        finally:
+            while self._line and self._running < _SYNCS_AT_ONCE:
+                waiting = next(iter(self._line))
+                del self._line[waiting]
+                self._begin(waiting)
+
+    def _finish(
+        self,
+        partition: Partition,
+        end: int,
+        point: RecoveryPoint,
+        done: asyncio.Future[bool],
+    ) -> None:
         problem = done.exception()
         if partition.deleted:
             return
@@ -91,11 +133,15 @@ class Flusher:
             partition.fail(problem)
             return
         partition.synced_end = end
-        self._checkpoint.points[partition.log.key] = point
-        if partition.sync_again:
-            partition.sync_again = False
-            self.start(partition)
+        if done.result():
+            self._checkpoint.points[partition.log.key] = point
+        else:
+            partition.log.epochs_unsaved()
         partition.synced_thresholds.reached(end)
+
+    def stop(self) -> None:
+        """Begins no more syncs: everything is synced, or has failed."""
+        self._stopped = True
 
     async def sync_now(self, partition: Partition) -> None:
         """Returns when everything written so far is on disk; raises if it cannot be."""
@@ -111,7 +157,7 @@ class Flusher:
 
         if partition.offline is not None:
             raise partition.offline
-        if partition.synced_end >= partition.log_end:
+        if partition.synced_end >= partition.log_end and not partition.syncing:
             return
         partition.synced_thresholds.add(partition.log_end, answer)
         self.start(partition)

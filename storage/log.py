@@ -20,9 +20,11 @@ from typing import NamedTuple
 
 from kbroker.protocol.batch import BatchHeader
 from kbroker.storage import epochs as epochs_file
+from kbroker.storage import producers as producers_file
 from kbroker.storage.checkpoint import RecoveryPoint
 from kbroker.storage.disk import Disk, FileCache, OpenFile
 from kbroker.storage.epochs import Epochs
+from kbroker.storage.producers import Producers
 from kbroker.storage.recovery import Cut, recover
 from kbroker.storage.segment import FileSlice, Segment
 
@@ -40,9 +42,13 @@ def _offsets(names: list[str], suffix: str) -> list[int]:
 
 
 class SyncWork(NamedTuple):
-    """One sync, as a thread does it: sync files, write small ones, then sync the folder."""
+    """One sync, as a thread does it: sync files, write small ones, then sync the folder.
 
-    files: list[OpenFile]
+    Sealed segments are named and not open: after a crash there may be very many of them.
+    """
+
+    active: OpenFile
+    sealed: list[str]
     small_files: list[tuple[str, bytes]]
     folder: str | None
     point: RecoveryPoint
@@ -61,6 +67,7 @@ class Log:
         self.start = 0
         self.epochs = Epochs()
         self.cuts: list[Cut] = []
+        self.producers: Producers | None = None  # as recovery found them, if it could
         self._unsynced: list[Segment] = []
         self._folder_changed = self._epochs_changed = False
 
@@ -101,18 +108,34 @@ class Log:
         return f"{self.folder}/leader-epoch-checkpoint"
 
     def _recover(self, first_base: int) -> None:
+        unsure = [segment for segment in self.segments if segment.base_offset >= first_base]
+        self.producers = producers = self._producers_at(unsure[0]) if unsure else None
+
         def seen(header: BatchHeader) -> None:
             self.epochs.begin(header.leader_epoch, header.base_offset)
+            if producers is not None and header.producer_id >= 0:
+                producers.note(header, header.base_offset)
 
-        for segment in self.segments:
-            if segment.base_offset < first_base:
-                continue
-            cut = recover(segment, seen)
+        for segment in unsure:
+            cut = recover(segment, self.start, seen)
             if cut is not None:
                 self.cuts.append(cut)
             self._unsynced.append(segment)
-        self.epochs.truncate(self.end + 1)
+        end = self.end
+        self.epochs.truncate(end + 1)
         self._epochs_changed = True
+        for offset in self.snapshot_offsets():
+            if offset > end:  # it tells of batches that are gone
+                self.disk.remove(self._path(offset, ".snapshot"))
+
+    def _producers_at(self, segment: Segment) -> Producers | None:
+        """The producers before a segment's first batch, if they are known without a walk."""
+        offsets = self.snapshot_offsets()
+        if not offsets and segment is self.segments[0]:
+            return Producers()
+        if segment.base_offset in offsets:
+            return producers_file.from_bytes(self.read_snapshot(segment.base_offset) or b"")
+        return None
 
     def _add(self, segment: Segment) -> None:
         self.segments.append(segment)
@@ -187,13 +210,24 @@ class Log:
     def take_unsynced(self) -> SyncWork:
         """What is not certain to be on disk yet, and the point reached once it is."""
         active = self.segments[-1]
-        files = [segment.open() for segment in self._unsynced if segment is not active]
-        files.append(active.open())
+        file = active.open()
+        sealed = [segment.path for segment in self._unsynced if segment is not active]
         self._unsynced.clear()
         folder = self.folder if self._folder_changed or self._epochs_changed else None
         small_files = [(self._epochs_path, self.epochs.to_bytes())] if self._epochs_changed else []
         self._folder_changed = self._epochs_changed = False
-        return SyncWork(files, small_files, folder, RecoveryPoint(active.base_offset, active.size))
+        point = RecoveryPoint(active.base_offset, active.size)
+        return SyncWork(file, sealed, small_files, folder, point)
+
+    def epochs_unsaved(self) -> None:
+        """There was no room for the epochs: the next sync tries again."""
+        self._epochs_changed = True
+
+    def save_epochs(self) -> None:
+        """Stores the epochs if no sync has done so since they changed."""
+        if self._epochs_changed:
+            self.disk.write_small(self._epochs_path, self.epochs.to_bytes())
+            self._epochs_changed = False
 
     # Reading
 
@@ -221,9 +255,8 @@ class Log:
 
     def trim(self, offset: int) -> None:
         """Moves the log start up, durably, and removes the segments that lie below it."""
-        self.start = offset
-        self.disk.make_folder(self.folder)
         self.disk.write_small(f"{self.folder}/log-start", b"%d" % offset)
+        self.start = offset
         while len(self.segments) > 1 and self.segments[1].base_offset <= offset:
             self._drop(self.segments.pop(0))
             self._bases.pop(0)

@@ -17,9 +17,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kbroker.config import TopicSettings
+from kbroker.config import LONG_MAX, TopicSettings
 from kbroker.protocol import records
 from kbroker.protocol.batch import (
     CODEC_MASK,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kbroker.storage")
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_LONG_WALK = 1000  # batches
 
 
 class Append:
@@ -78,6 +80,7 @@ class Partition:
         "_producers",
         "_queue",
         "_queued_bytes",
+        "_snapshot",
         "deleted",
         "high_watermark",
         "index",
@@ -114,7 +117,8 @@ class Partition:
         self.synced_thresholds = Thresholds()
         self.syncing = self.sync_again = False
         self.sync_timer: asyncio.TimerHandle | None = None
-        self._producers: Producers | None = None
+        self._producers = log.producers
+        self._snapshot: tuple[int, bytes] | None = None
         self._buffers: list[memoryview] = []
         self._queue: list[tuple[BatchHeader, int]] = []
         self._appends: list[Append] = []
@@ -155,7 +159,7 @@ class Partition:
                 raise InvalidRecord("an idempotent batch needs an epoch and a sequence number")
             first_offset = producers.check(header)
             if first_offset is not None:
-                return Append(first_offset, first_offset + last_delta, -1)
+                return self._repeated(Append(first_offset, first_offset + last_delta, -1))
         log_append_time_ms = -1
         if settings.log_append_time:
             log_append_time_ms = max_time = self.store.clock.now_ms()
@@ -185,9 +189,9 @@ class Partition:
             if log_.segments:
                 filled = log_.segments[-1].size + self._queued_bytes + size
                 if filled > settings.segment_bytes and self._queue:
-                    self.write()
-                    if self.offline is not None:
-                        raise self.offline
+                    error = self.write()
+                    if error is not None:
+                        raise error  # not this one without those before it
             if not self._queue:
                 segments = len(log_.segments)
                 log_.writable(
@@ -226,11 +230,23 @@ class Partition:
                 f" {settings.timestamp_before_max_ms} behind the broker's"
             )
 
-    def write(self) -> None:
+    def _repeated(self, append: Append) -> Append:
+        """A batch that is here already is acknowledged no sooner than its first copy."""
+        settings = self.settings
+        if append.last_offset >= self.log_end:
+            self._appends.append(append)  # it shares the fate of the queue
+        elif append.last_offset >= self.synced_end and (
+            settings.group_commit or settings.flush_messages < LONG_MAX
+        ):
+            append.must_sync = True
+            self.store.flusher.start(self)
+        return append
+
+    def write(self) -> KafkaError | None:
         """Puts the queued batches on disk. On failure each of them carries the error."""
         queue, appends, size = self._queue, self._appends, self._queued_bytes
         if not queue:
-            return
+            return None
         buffers = self._buffers
         self._queue, self._appends, self._buffers, self._queued_bytes = [], [], [], 0
         segment = self.log.segments[-1]
@@ -242,7 +258,7 @@ class Partition:
             self._producers = None  # it has counted batches that are not there: rebuilt when needed
             for append in appends:
                 append.error = error
-            return
+            return error
         index, interval = segment.index, self.settings.index_interval_bytes
         if segment.first_timestamp_ms is None:
             segment.first_timestamp_ms = queue[0][0].max_timestamp
@@ -261,8 +277,13 @@ class Partition:
             self.store.waiting_room.count(self, size)
         if self.sync_timer is None or must_sync:
             self.store.flusher.wrote(self, must_sync)
+            if self.offline is not None:  # the sync could not even start
+                for append in appends:
+                    append.error = self.offline
+        return self.offline
 
     def _rolled(self) -> None:
+        self._snapshot = None
         if self._producers is not None:
             self.log.write_snapshot(self.log.end, self._producers.to_bytes())
 
@@ -297,24 +318,38 @@ class Partition:
     def producers(self) -> Producers:
         """The state of idempotent producers: the newest snapshot plus the batches after it."""
         if self._producers is None:
-            self._producers = self._load_producers()
+            try:
+                self._producers = self._load_producers()
+            except OSError as problem:
+                raise self._storage_error(problem) from problem
         return self._producers
 
     def _load_producers(self) -> Producers:
         state, offset = Producers(), self.log.start
         if not self.log.segments:
             return state
-        for at in reversed(self.log.snapshot_offsets()):
-            content = self.log.read_snapshot(at) if at <= self.log_end else None
-            stored = producers_file.from_bytes(content) if content is not None else None
+        for at, content in self._snapshots():
+            stored = producers_file.from_bytes(content) if at <= self.log_end else None
             if stored is not None:
                 state, offset = stored, at
                 break
+        walked = 0
         if offset < self.log_end:
             for header in self.log.headers(offset):
+                walked += 1
                 if header.producer_id >= 0 and header.base_offset >= offset:
                     state.note(header, header.base_offset)
+        if walked > _LONG_WALK:
+            self._snapshot = (self.log_end, state.to_bytes())
         return state
+
+    def _snapshots(self) -> Iterator[tuple[int, bytes]]:
+        """Where, and what: the newest first. One is in memory after a long walk, since a full disk
+        makes one write after the other fail, and each failure asks for the state before it."""
+        if self._snapshot is not None:
+            yield self._snapshot
+        for at in reversed(self.log.snapshot_offsets()):
+            yield at, self.log.read_snapshot(at) or b""
 
     def expire_producers(self, before_ms: int) -> None:
         """Forgets producers that have been idle since before then."""
@@ -327,6 +362,7 @@ class Partition:
             return None
         if self._producers is not None:
             self.log.write_snapshot(self.log_end, self._producers.to_bytes())
+        self.log.save_epochs()
         active = self.log.segments[-1]
         active.save_index()
         return RecoveryPoint(active.base_offset, active.size)
@@ -358,9 +394,10 @@ class Partition:
         if epoch == self.store.epoch:
             return epoch, self.log_end
         known, end = self.log.epochs.end_of(epoch, self.log_end)
-        if known < 0 <= epoch < self.store.epoch and self.log.epochs.entries:
+        if known < 0 <= epoch < self.store.epoch:
             # Newer than all that wrote something, older than ours: it ended where ours begins.
-            return self.log.epochs.latest, self.log_end
+            latest = self.log.epochs.latest
+            return (latest if latest >= 0 else epoch), self.log_end
         return known, end
 
     def epoch_at(self, offset: int) -> int:

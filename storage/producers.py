@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 
 from kbroker.protocol.batch import BatchHeader
+from kbroker.protocol.checksum import crc32c
 from kbroker.protocol.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
 
 WINDOW = 5
@@ -83,10 +84,10 @@ class Producers:
             del self.entries[producer_id]
 
     def to_bytes(self) -> bytes:
-        """A snapshot."""
+        """A snapshot: a line with the checksum of what follows, then JSON."""
         import json
 
-        return json.dumps(
+        content = json.dumps(
             {
                 "version": 1,
                 "producers": [
@@ -95,6 +96,7 @@ class Producers:
                 ],
             }
         ).encode()
+        return b"%08x\n" % crc32c(content) + content
 
 
 def last_sequence(header: BatchHeader) -> int:
@@ -106,13 +108,16 @@ def from_bytes(data: bytes) -> Producers | None:
     """Reads a snapshot; None if it is damaged."""
     import json
 
+    checksum, _, content_bytes = data.partition(b"\n")
+    if checksum != b"%08x" % crc32c(content_bytes):
+        return None
     producers = Producers()
     try:
-        content = json.loads(data)
+        content = json.loads(content_bytes)
         for pid, epoch, timestamp_ms, *batches in content["producers"]:
             entry = producers.entries[int(pid)] = ProducerEntry(int(epoch))
             entry.last_timestamp_ms = int(timestamp_ms)
             entry.batches.extend((int(f), int(last), int(o)) for f, last, o in batches)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError):  # not ours, though the checksum is right
         return None
     return producers

@@ -3,6 +3,10 @@
 A torn last write leaves half a batch; nobody was told that it is stored, so it goes. Damage further
 up is cut the same way, but whole batches behind it may have been acknowledged: the removed bytes
 are then kept beside the segment (`.cut`), and the report says so.
+
+A batch's own offset is not covered by its checksum. What covers it is that offsets are dense: a gap
+is damage, unless a new reign opens after one (rule R7) or all below it was deleted. (A compacted
+segment will have gaps; there is none yet.)
 """
 
 from __future__ import annotations
@@ -10,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kbroker.protocol.batch import HEADER_SIZE, PREFIX_SIZE, BatchHeader, batch_size, is_whole, peek
+from kbroker.protocol.batch import HEADER_SIZE, MAGIC, BatchHeader, batch_size, is_whole, peek
 from kbroker.storage.index import Index
 from kbroker.storage.segment import Segment
 
 _CHUNK_BYTES = 8 << 20
+_MAGIC_POSITION = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +34,12 @@ class Cut:
     kept_in: str | None
 
 
-def recover(segment: Segment, seen: Callable[[BatchHeader], None]) -> Cut | None:
+def recover(segment: Segment, log_start: int, seen: Callable[[BatchHeader], None]) -> Cut | None:
     """Checks every batch, rebuilds the index, and cuts the segment at the first bad one."""
     index = Index(segment.base_offset)
     chunk = memoryview(b"")
     chunk_start = position = 0
+    epoch: int | None = None
     reason = ""
     while position < segment.size:
         left = segment.size - position
@@ -54,9 +60,13 @@ def recover(segment: Segment, seen: Callable[[BatchHeader], None]) -> Cut | None
             reason = "a batch's checksum or format is wrong"
             break
         header = peek(batch)
-        if header.base_offset < index.next_offset:
-            reason = f"offset {header.base_offset} follows {index.next_offset - 1}"
-            break
+        offset = header.base_offset
+        if offset != index.next_offset:
+            opens = epoch is not None and header.leader_epoch > epoch
+            if offset < index.next_offset or not (opens or offset <= log_start):
+                reason = f"offset {offset} is where {index.next_offset} should be"
+                break
+        epoch = header.leader_epoch
         index.add(header.base_offset, header.last_offset, size, header.max_timestamp, 4096)
         seen(header)
         position += size
@@ -77,17 +87,27 @@ def _cut(segment: Segment, position: int, index: Index, reason: str) -> Cut:
         kept_in = f"{segment.path.removesuffix('.meta')}-{position}.cut"
         segment.disk.write_small(kept_in, segment.read(position, removed))
     segment.disk.truncate(segment.open(), position)
+    segment.disk.remove(segment.index_path)
     segment.size = position
     return Cut(segment.path, position, removed, index.next_offset, reason, kept_in)
 
 
 def _holds_whole_batch(segment: Segment, position: int) -> bool:
-    """Whether an intact batch lies somewhere behind the damaged one."""
-    while position + PREFIX_SIZE <= segment.size:
-        size = batch_size(segment.read(position, PREFIX_SIZE), 0)
-        if not HEADER_SIZE <= size <= segment.size - position:
+    """Whether an intact batch lies somewhere in what goes.
+
+    The damage may have hit a length, so batches are looked for at every byte that could be a magic.
+    """
+    tail = memoryview(segment.read(position, segment.size - position))
+    magic = bytes([MAGIC])
+    data = tail.obj
+    assert isinstance(data, bytes)
+    found = data.find(magic, _MAGIC_POSITION)
+    while found >= 0:
+        start = found - _MAGIC_POSITION
+        if len(data) - start < HEADER_SIZE:
             return False
-        if is_whole(memoryview(segment.read(position, size))):
+        size = batch_size(data, start)
+        if HEADER_SIZE <= size <= len(data) - start and is_whole(tail[start : start + size]):
             return True
-        position += size
+        found = data.find(magic, found + 1)
     return False

@@ -140,8 +140,8 @@ class Segment:
 
     def seal(self) -> None:
         """No more appends: the index goes to disk."""
-        self.sealed = True
         self.save_index()
+        self.sealed = True
 
     def save_index(self) -> None:
         """Stores the index; it needs no sync, because it is rebuilt whenever in doubt."""

@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from kbroker.clock import Clock
 from kbroker.config import TopicSettings
-from kbroker.protocol.errors import UnknownTopicOrPartition
+from kbroker.protocol.errors import KafkaStorageError, UnknownTopicOrPartition
 from kbroker.storage.checkpoint import Checkpoint
 from kbroker.storage.disk import Disk, FileCache
 from kbroker.storage.flusher import Flusher
@@ -67,9 +67,15 @@ class Store:
         partition = self._partitions.get((topic, index))
         if partition is None:
             log_ = self._new_log(topic, index, topic_id)
-            log_.load(self.checkpoint.points.get(log_.key))
-            self.report_cuts(log_.cuts)
+            try:
+                changed = log_.load(self.checkpoint.points.get(log_.key))
+            except OSError as problem:
+                log.error("open_failed partition=%s-%d error=%s", topic, index, problem)
+                raise KafkaStorageError(f"{topic}-{index} cannot be read") from problem
             partition = self.adopt(topic, index, log_, settings)
+            if changed:
+                self._recovered(partition)
+                self.report_cuts(log_.cuts)
         return partition
 
     def _new_log(self, topic: str, index: int, topic_id: bytes) -> Log:
@@ -105,17 +111,28 @@ class Store:
             cuts += log_.cuts
             if changed:
                 topic, index, _, settings = job
-                partition = self.adopt(topic, index, log_, settings)
-                partition.synced_end = log_.start
-                self.flusher.start(partition)
+                self._recovered(self.adopt(topic, index, log_, settings))
             else:
                 log_.close()
             progress(done, len(jobs))
         self.report_cuts(cuts)
         return cuts
 
+    def _recovered(self, partition: Partition) -> None:
+        """What was found after an unclean stop is whole, but perhaps not on disk yet."""
+        partition.synced_end = partition.log.start
+        if partition.log.cuts:
+            self.checkpoint.points.pop(partition.log.key, None)  # it vouched for what is gone
+        self.flusher.start(partition)
+
     def report_cuts(self, cuts: list[Cut]) -> None:
-        """One line for each torn tail: what went, and where it can be looked at."""
+        """One line for each torn tail: what went, and where it can be looked at.
+
+        The stored recovery points vouch for what was cut: they are replaced before anything is
+        written in its place.
+        """
+        if cuts:
+            self._save_points(self.checkpoint.to_bytes())
         for cut in cuts:
             log.warning(
                 "tail_cut file=%s at=%d removed_bytes=%d next_offset=%d reason=%r kept_in=%s",
@@ -204,8 +221,11 @@ class Store:
     async def save_checkpoint(self) -> None:
         """Saves the recovery points reached so far."""
         content = self.checkpoint.to_bytes()  # here: a thread must not walk what the loop changes
+        await self.loop.run_in_executor(self.executor, self._save_points, content)
+
+    def _save_points(self, content: bytes) -> None:
         try:
-            await self.loop.run_in_executor(self.executor, self.checkpoint.save, content)
+            self.checkpoint.save(content)
         except OSError as problem:
             log.warning("checkpoint_failed error=%s hint='the next start checks more'", problem)
 
@@ -213,9 +233,14 @@ class Store:
         """A clean stop: everything synced, recovery points complete, the mark set."""
         self.write()
         clean = True
-        for partition in list(self._partitions.values()):
+        partitions = list(self._partitions.values())
+        syncs = (self.flusher.sync_now(partition) for partition in partitions)
+        outcomes = await asyncio.gather(*syncs, return_exceptions=True)
+        self.flusher.stop()
+        for partition, outcome in zip(partitions, outcomes, strict=True):
             try:
-                await self.flusher.sync_now(partition)
+                if outcome is not None:
+                    raise outcome
                 point = partition.save()
             except Exception as problem:
                 clean = False
@@ -224,8 +249,8 @@ class Store:
             if point is not None:
                 self.checkpoint.points[partition.log.key] = point
             partition.log.close()
+        self.executor.shutdown()  # a periodic checkpoint may still be under way
         try:
             self.checkpoint.save(self.checkpoint.to_bytes(), clean=clean)
         except OSError as problem:
             log.error("unclean_close error=%s hint='the next start checks everything'", problem)
-        self.executor.shutdown()

@@ -89,7 +89,7 @@ class WaitingRoom:
 class Thresholds:
     """Callbacks that wait until a number which only grows has reached theirs.
 
-    Thresholds are added in rising order, as offsets are.
+    Thresholds come in rising order, as offsets do; one that does not waits with the one before it.
     """
 
     __slots__ = ("_waiting",)
@@ -102,8 +102,10 @@ class Thresholds:
 
     def add(self, threshold: int, callback: Callable[[BaseException | None], None]) -> None:
         """Calls back with None once the number has reached `threshold`, or with an error."""
-        assert not self._waiting or self._waiting[-1][0] <= threshold
-        self._waiting.append((threshold, callback))
+        waiting = self._waiting
+        if waiting and waiting[-1][0] > threshold:  # a batch that was sent again
+            threshold = waiting[-1][0]
+        waiting.append((threshold, callback))
 
     def reached(self, value: int) -> None:
         """The number has grown to `value`."""

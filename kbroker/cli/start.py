@@ -2,48 +2,77 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 
 from kbroker import logs
-from kbroker.config import Settings
+from kbroker.cli.start_options import StartOptions
+from kbroker.config_sources import ConfigError
 from kbroker.data_folder import DataFolderError
+from kbroker.launch import DEFAULT_HOST, DEFAULT_PORT, Options, launch
+from kbroker.net.endpoint import address_text
 from kbroker.protocol.errors import KafkaError
-from kbroker.server import Server, run
+from kbroker.server import Server
 
 
-def start(host: str, port: int, data: str, settings_given: list[str], log_level: str) -> int:
+class UsageProblem(Exception):
+    """The command line asks for something that cannot be; the message says what to write."""
+
+
+def start(options: StartOptions) -> int:
     """Gives the exit code: 0 after a clean stop, 1 if it could not start, 2 for wrong usage."""
-    texts: dict[str, str] = {}
-    for given in settings_given:
-        key, equals, value = given.partition("=")
-        if not equals:
-            return _say(2, f"--set {given}: write it as key=value, such as num.partitions=3")
-        texts[key] = value
-    if not 0 <= port <= 65535:
-        return _say(2, f"--port {port}: a port lies between 0 and 65535")
+    logs.set_up(options.log_level)
     try:
-        settings = Settings(texts)
-    except ValueError as problem:
-        return _say(2, f"--set: {problem}")
-    logs.set_up(log_level)
-    try:
-        run(Server(settings, data), host, port, _ready)
+        launch(_launch_options(options), _ready)
+    except (UsageProblem, ConfigError) as problem:
+        return _say(2, str(problem))
     except DataFolderError as problem:
         return _say(1, str(problem))
     except KafkaError as problem:
-        return _say(1, f"cannot write to the data folder {data}: {problem}")
+        return _say(1, f"cannot write to the data folder: {problem}")
     except OSError as problem:
-        return _say(
-            1,
-            f"cannot listen on {host}:{port}: {problem.strerror}; choose another port with --port",
-        )
+        return _say(1, _os_problem(options, problem))
     return 0
 
 
+def _launch_options(options: StartOptions) -> Options:
+    if options.memory and options.data is not None:
+        raise UsageProblem("--memory keeps nothing, so --data has no meaning; give one of them")
+    texts: dict[str, str] = {}
+    for given in options.set:
+        key, equals, value = given.partition("=")
+        if not equals:
+            raise UsageProblem(f"--set {given}: write it as key=value, such as num.partitions=3")
+        texts[key] = value
+    return Options(
+        host=options.host,
+        port=options.port,
+        data=options.data,
+        config=options.config,
+        memory=options.memory,
+        settings=texts,
+    )
+
+
+def _os_problem(options: StartOptions, problem: OSError) -> str:
+    """What the system refused, without the event loop's own sentence around it."""
+    if problem.filename:
+        return f"{problem.filename}: {problem.strerror}"
+    in_file = options.config is not None and options.host is None and options.port is None
+    port = DEFAULT_PORT if options.port is None else options.port
+    where = "" if in_file else f" on {options.host or DEFAULT_HOST}:{port}"
+    if problem.errno is None or problem.errno < 0:  # the name of the host is not known
+        return f"cannot listen{where}: {problem.strerror or problem}; choose another --host"
+    advice = "--host" if problem.errno == errno.EADDRNOTAVAIL else "--port"
+    return f"cannot listen{where}: {os.strerror(problem.errno)}; choose another {advice}"
+
+
 def _ready(server: Server) -> None:
-    listener = server.listener
-    address = f"{listener.host}:{listener.port}"
-    print(f"kbroker is listening on {address}, data in {server.folder.path}", flush=True)
+    addresses = [address_text(listener.host, listener.port) for listener in server.listeners]
+    address = addresses[0]
+    everywhere = " and ".join(addresses)
+    print(f"kbroker is listening on {everywhere}, data in {server.folder.path}", flush=True)
     print(
         f"Paste this to produce and consume:\n\n{first_steps(sys.executable, address)}\n",
         flush=True,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from kbroker.broker import Broker
 from kbroker.config import ALL_BROKER_SETTINGS, LIST, TOPIC_SETTINGS, Setting
 from kbroker.handlers.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE, topic_value
-from kbroker.handlers.topic_rules import parse_overrides
+from kbroker.handlers.topic_rules import check_name, parse_overrides
 from kbroker.protocol.errors import (
     InvalidConfig,
     InvalidRequest,
@@ -25,6 +25,9 @@ Texts = dict[str, str]
 def resource_key(broker: Broker, resource_type: int, name: str) -> str:
     """The catalog's name of a resource that may be changed."""
     if resource_type == TOPIC_RESOURCE:
+        if not name:
+            raise InvalidRequest("a topic without a name")
+        check_name(name)
         if name not in broker.catalog.topics:
             raise UnknownTopicOrPartition(f"there is no topic {name}")
         return f"topic:{name}"
@@ -41,8 +44,11 @@ def change(
     name: str,
     validate_only: bool,
     new_texts: Callable[[Texts], Texts],
+    times_asked: int = 1,
 ) -> None:
     """Replaces a resource's own settings by what `new_texts` makes of them."""
+    if times_asked > 1:
+        raise InvalidRequest(f"{name!r} is given twice")
     key = resource_key(broker, resource_type, name)
     texts = new_texts(broker.catalog.configs(key))
     if resource_type == TOPIC_RESOURCE:
@@ -55,7 +61,7 @@ def change(
             try:
                 setting.parse(text)
             except ValueError as problem:
-                raise InvalidConfig(str(problem)) from None
+                raise InvalidRequest(str(problem)) from None
     if not validate_only:
         broker.catalog.set_configs(key, texts)
 
@@ -91,7 +97,7 @@ def apply_operation(
     else:
         present = ",".join(str(item) for item in (setting.default or []))  # type: ignore[union-attr]
     items = [item for item in present.split(",") if item]
-    wanted = [item for item in value.split(",") if item]
+    wanted = value.split(",")
     if operation == APPEND:
         items += [item for item in wanted if item not in items]
     else:

@@ -34,7 +34,6 @@ from kbroker.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kbroker.protocol.primitives import ZERO_UUID
 
 
 @api(CreateTopicsRequest, CreateTopicsResponse)
@@ -71,11 +70,12 @@ async def _when_durable(broker: Broker, response: CreateTopicsResponse) -> Creat
 def _create(broker: Broker, wanted: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
     check_name(wanted.name)
     check_new_name(broker, wanted.name)
+    overrides = parse_overrides({config.name: config.value for config in wanted.configs})
     count = _partition_count(broker, wanted)
     check_room(broker, count)
-    overrides = parse_overrides({config.name: config.value for config in wanted.configs})
-    topic_id = ZERO_UUID
-    if not validate_only:
+    if validate_only:
+        topic_id = broker.catalog.new_topic_id()  # Kafka shows one here, too, that nobody will have
+    else:
         topic_id = broker.catalog.create(wanted.name, count, overrides).id
     return CreatableTopicResult(
         name=wanted.name,

@@ -6,6 +6,8 @@ Versions: 5 error messages; 6 ids.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kbroker.broker import Broker
 from kbroker.handlers.registry import Call, api
 from kbroker.protocol.errors import (
@@ -20,30 +22,39 @@ from kbroker.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
-    DeleteTopicState,
 )
 from kbroker.protocol.primitives import ZERO_UUID
 
 
 @api(DeleteTopicsRequest, DeleteTopicsResponse)
 async def delete_topics(call: Call[DeleteTopicsRequest]) -> DeleteTopicsResponse:
-    """Deletes one after the other."""
-    asked = [DeleteTopicState(name=name) for name in call.request.topic_names]
-    asked += call.request.topics
-    return DeleteTopicsResponse(responses=[await _delete(call.broker, state) for state in asked])
+    """Deletes one after the other, but nothing of what is asked for twice."""
+    broker, request = call.broker, call.request
+    asked = Counter((state.name, state.topic_id) for state in request.topics)
+    asked.update((name, ZERO_UUID) for name in request.topic_names)
+    for topic in [topic for name, _ in asked if (topic := broker.catalog.topics.get(name or ""))]:
+        if (None, topic.id) in asked and (topic.name, ZERO_UUID) in asked:
+            del asked[None, topic.id], asked[topic.name, ZERO_UUID]
+            asked[topic.name, topic.id] = 2
+    responses = [await _delete(broker, *named, count) for named, count in asked.items()]
+    return DeleteTopicsResponse(responses=responses)
 
 
-async def _delete(broker: Broker, asked: DeleteTopicState) -> DeletableTopicResult:
-    result = DeletableTopicResult(name=asked.name, topic_id=asked.topic_id)
+async def _delete(
+    broker: Broker, name: str | None, topic_id: bytes, count: int
+) -> DeletableTopicResult:
+    result = DeletableTopicResult(name=name, topic_id=topic_id)
     try:
-        if asked.name is not None and asked.topic_id != ZERO_UUID:
-            raise InvalidRequest("give a topic's name or its id, not both")
-        if asked.name is not None:
-            topic = broker.catalog.topics.get(asked.name)
+        if count > 1:
+            raise InvalidRequest("a topic is named twice")
+        if (name is None) == (topic_id == ZERO_UUID):
+            raise InvalidRequest("give a topic's name or its id, one of the two")
+        if name is not None:
+            topic = broker.catalog.topics.get(name)
             if topic is None:
                 raise UnknownTopicOrPartition("This server does not host this topic-partition.")
         else:
-            topic = broker.catalog.by_id.get(asked.topic_id)
+            topic = broker.catalog.by_id.get(topic_id)
             if topic is None:
                 raise UnknownTopicId("This server does not host this topic ID.")
         result.name, result.topic_id = topic.name, topic.id

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from kbroker.broker import Broker
 from kbroker.config import ALL_BROKER_SETTINGS, TOPIC_SETTINGS, Setting, Value, text_of
 from kbroker.handlers.registry import Call, api
+from kbroker.handlers.topic_rules import check_name
 from kbroker.protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -55,12 +56,13 @@ def _resource(
 def _topic(
     call: Call[DescribeConfigsRequest], name: str, keys: list[str] | None
 ) -> list[DescribeConfigsResourceResult]:
+    check_name(name)
     topic = call.broker.topic(name)
     if topic is None:
         raise UnknownTopicOrPartition(f"there is no topic {name}")
     results = []
     for setting in TOPIC_SETTINGS.values():
-        if keys is None or setting.name in keys:
+        if not keys or setting.name in keys:
             synonyms = _broker_synonyms(call.broker, setting.broker_name)
             own = topic.overrides.get(setting.name)
             if own is not None:
@@ -77,7 +79,7 @@ def _broker(
         raise InvalidRequest(f"this is broker {broker.node_id}, not {name!r}")
     results = []
     for setting in ALL_BROKER_SETTINGS.values():
-        if keys is not None and setting.name not in keys:
+        if keys and setting.name not in keys:
             continue
         synonyms = _broker_synonyms(broker, setting.name)
         if name == "":  # the cluster-wide dynamic settings only
@@ -89,9 +91,11 @@ def _broker(
 
 
 def _broker_synonyms(broker: Broker, name: str) -> list[tuple[str, str | None, int]]:
-    """Where a broker setting's value may come from, the strongest first."""
+    """Where a broker setting's value may come from, the strongest first; nowhere if it has none."""
     catalog, settings = broker.catalog, broker.settings
     found: list[tuple[str, str | None, int]] = []
+    if not name:
+        return found
     for resource, source in (
         (f"broker:{broker.node_id}", BROKER_SOURCE),
         ("broker:", ALL_BROKERS_SOURCE),
@@ -101,7 +105,9 @@ def _broker_synonyms(broker: Broker, name: str) -> list[tuple[str, str | None, i
             found.append((name, text, source))
     if name in settings.static:
         found.append((name, text_of(settings.static[name]), STATIC_SOURCE))
-    found.append((name, text_of(ALL_BROKER_SETTINGS[name].default), DEFAULT_SOURCE))
+    default = ALL_BROKER_SETTINGS[name].default
+    if default is not None:
+        found.append((name, text_of(default), DEFAULT_SOURCE))
     return found
 
 
@@ -112,8 +118,9 @@ def topic_value(
     own = overrides.get(setting.name)
     if own is not None:
         return text_of(own), TOPIC_SOURCE
-    _, text, source = _broker_synonyms(broker, setting.broker_name)[0]
-    return text, source
+    for _, text, source in _broker_synonyms(broker, setting.broker_name):
+        return text, source
+    return text_of(setting.default), DEFAULT_SOURCE
 
 
 def _result(
@@ -123,7 +130,9 @@ def _result(
     read_only: bool,
 ) -> DescribeConfigsResourceResult:
     request = call.request
-    _, value, source = synonyms[0]
+    value, source = text_of(setting.default), DEFAULT_SOURCE
+    if synonyms:
+        _, value, source = synonyms[0]
     return DescribeConfigsResourceResult(
         name=setting.name,
         value=value,

@@ -20,19 +20,20 @@ from kbroker.protocol.messages.describe_log_dirs import (
 def describe_log_dirs(call: Call[DescribeLogDirsRequest]) -> DescribeLogDirsResponse:
     """The one data folder."""
     broker, asked = call.broker, call.request.topics
+    wanted: dict[str, set[int]] = {}
     if asked is None:
-        wanted = {t.name: list(range(t.partition_count)) for t in broker.catalog.topics.values()}
-    else:
-        wanted = {topic.topic: topic.partitions for topic in asked}
+        wanted = {t.name: set(range(t.partition_count)) for t in broker.catalog.topics.values()}
+    for topic in asked or []:
+        wanted.setdefault(topic.topic, set()).update(topic.partitions)
     room = os.statvfs(broker.store.folder)
     return DescribeLogDirsResponse(
         results=[
             DescribeLogDirsResult(
                 log_dir=os.path.abspath(broker.store.folder),
                 topics=[
-                    topic
+                    described
                     for name, indexes in wanted.items()
-                    if (topic := _topic(broker, name, indexes)).partitions
+                    if (described := _topic(broker, name, sorted(indexes))).partitions
                 ],
                 total_bytes=room.f_blocks * room.f_frsize,
                 usable_bytes=room.f_bavail * room.f_frsize,

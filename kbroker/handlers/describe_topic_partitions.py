@@ -35,8 +35,9 @@ def describe_topic_partitions(
     names = sorted({topic.name for topic in request.topics}) or sorted(broker.catalog.topics)
     cursor, first = request.cursor, 0
     if cursor is not None:
-        if cursor.partition_index < 0:
-            raise InvalidRequest("a cursor's partition is not negative")
+        asked = {topic.name for topic in request.topics}
+        if cursor.partition_index < 0 or (asked and cursor.topic_name not in asked):
+            return _refusal(names if asked else [])
         names = [name for name in names if name >= cursor.topic_name]
         first = cursor.partition_index if names[:1] == [cursor.topic_name] else 0
     room = max(1, min(request.response_partition_limit, _LIMIT_MAX))
@@ -56,6 +57,18 @@ def describe_topic_partitions(
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
 
 
+def _refusal(names: list[str]) -> DescribeTopicPartitionsResponse:
+    """A cursor that nobody gave out: an error for every topic."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(
+                error_code=InvalidRequest.code, name=name, partitions=[]
+            )
+            for name in names
+        ]
+    )
+
+
 def _describe(
     broker: Broker, name: str, first: int, room: int
 ) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:
@@ -67,7 +80,10 @@ def _describe(
         except InvalidTopicException:
             error = InvalidTopicException
         missing = DescribeTopicPartitionsResponseTopic(
-            error_code=error.code, name=name, partitions=[]
+            error_code=error.code,
+            name=name,
+            partitions=[],
+            topic_authorized_operations=TOPIC_OPERATIONS,
         )
         return missing, None
     last = min(topic.partition_count, first + room)

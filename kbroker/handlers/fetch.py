@@ -18,6 +18,7 @@ from kbroker.handlers.registry import Pieces, RawCall, raw_api
 from kbroker.protocol.errors import (
     KafkaError,
     KafkaStorageError,
+    OffsetOutOfRange,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -48,7 +49,7 @@ def fetch(call: RawCall) -> Pieces | Later:
     full = True
     if version >= 7:
         try:
-            session, full = broker.sessions.enter(request)
+            session, full = broker.sessions.enter(request, version >= FIRST_TOPIC_ID)
         except KafkaError as problem:
             return _pieces(version, problem.code, 0, [])
     if session is not None:
@@ -113,6 +114,9 @@ class _Reader:
             try:
                 partition = self._find(wire_name, wanted.partition)
                 answer = self._read(partition, wanted, min(wanted.max_bytes, left), size == 0)
+            except (UnknownTopicId, UnknownTopicOrPartition) as problem:
+                # No reason to answer before the time is up: the client would only ask faster.
+                answer = FetchAnswer(wanted.partition, problem.code, -1, -1, -1, None)
             except KafkaError as problem:
                 self.has_error = True
                 answer = FetchAnswer(wanted.partition, problem.code, -1, -1, -1, None)
@@ -155,6 +159,8 @@ class _Reader:
         stored = None
         if wanted.last_fetched_epoch >= 0:
             epoch, end = partition.end_of_epoch(wanted.last_fetched_epoch)
+            if epoch < 0 or end < 0:
+                raise OffsetOutOfRange(f"epoch {wanted.last_fetched_epoch} is not known here")
             if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
                 diverging = (epoch, end)
                 self.has_error = True
@@ -182,7 +188,9 @@ class _Reader:
                 news = cached is None or cached.has_news(answer)
                 if news or self.full:
                     told.append((name, answer))
-                if answer.stored is not None and answer.stored.length and len(answers) > 1:
+                if self.full or len(answers) == 1:
+                    continue
+                if answer.stored is not None and answer.stored.length:
                     session.served(name, answer.partition)
             answers = told
         topics: list[tuple[bytes, list[FetchAnswer]]] = []

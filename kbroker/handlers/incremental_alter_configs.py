@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kbroker.broker import Broker
 from kbroker.handlers.config_changes import Texts, apply_operation, change
 from kbroker.handlers.registry import Call, api
@@ -19,17 +21,26 @@ async def incremental_alter_configs(
     call: Call[IncrementalAlterConfigsRequest],
 ) -> IncrementalAlterConfigsResponse:
     """Each resource by itself, all its operations or none."""
-    broker = call.broker
+    broker, request = call.broker, call.request
+    asked = Counter((r.resource_type, r.resource_name) for r in request.resources)
     responses = [
-        _resource(broker, resource, call.request.validate_only)
-        for resource in call.request.resources
+        _resource(
+            broker,
+            resource,
+            request.validate_only,
+            asked[resource.resource_type, resource.resource_name],
+        )
+        for resource in request.resources
     ]
     await broker.catalog.synced()
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
 def _resource(
-    broker: Broker, resource: IncrementalAlterConfigsResource, validate_only: bool
+    broker: Broker,
+    resource: IncrementalAlterConfigsResource,
+    validate_only: bool,
+    times_asked: int,
 ) -> IncrementalAlterConfigsResourceResponse:
     response = IncrementalAlterConfigsResourceResponse(
         resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -52,7 +63,14 @@ def _resource(
         return texts
 
     try:
-        change(broker, resource.resource_type, resource.resource_name, validate_only, new_texts)
+        change(
+            broker,
+            resource.resource_type,
+            resource.resource_name,
+            validate_only,
+            new_texts,
+            times_asked,
+        )
     except KafkaError as problem:
         response.error_code, response.error_message = problem.code, str(problem) or None
     return response

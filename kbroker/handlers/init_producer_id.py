@@ -12,6 +12,7 @@ from kbroker.protocol.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,
     InvalidTransactionTimeout,
+    KafkaError,
 )
 from kbroker.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
@@ -23,13 +24,22 @@ from kbroker.protocol.messages.init_producer_id import (
 async def init_producer_id(call: Call[InitProducerIdRequest]) -> InitProducerIdResponse:
     """Gives out an id."""
     request, broker = call.request, call.broker
-    if request.transactional_id is not None:
-        if request.transactional_id == "":
-            raise InvalidRequest("an empty transactional id")
-        limit_ms = broker.settings.integer("transaction.max.timeout.ms")
-        if not 0 < request.transaction_timeout_ms <= limit_ms:
-            raise InvalidTransactionTimeout(f"transaction.max.timeout.ms is {limit_ms}")
-        raise CoordinatorNotAvailable("transactions are not supported yet")
+    try:
+        _check(request, broker.settings.integer("transaction.max.timeout.ms"))
+    except KafkaError as problem:
+        return InitProducerIdResponse(error_code=problem.code, producer_epoch=-1)
     producer_id = broker.catalog.new_producer_id()
     await broker.catalog.synced()
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _check(request: InitProducerIdRequest, max_timeout_ms: int) -> None:
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        raise InvalidRequest("a producer names its old id and epoch, or neither")
+    if request.transactional_id is None:
+        return
+    if request.transactional_id == "":
+        raise InvalidRequest("an empty transactional id")
+    if not 0 < request.transaction_timeout_ms <= max_timeout_ms:
+        raise InvalidTransactionTimeout(f"transaction.max.timeout.ms is {max_timeout_ms}")
+    raise CoordinatorNotAvailable("transactions are not supported yet")

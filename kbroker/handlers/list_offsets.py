@@ -11,7 +11,12 @@ from __future__ import annotations
 
 from kbroker.broker import Broker
 from kbroker.handlers.registry import Call, api
-from kbroker.protocol.errors import KafkaError, UnknownTopicOrPartition, UnsupportedVersion
+from kbroker.protocol.errors import (
+    InvalidRequest,
+    KafkaError,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
 from kbroker.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -33,17 +38,22 @@ _FIRST_VERSION = {
 
 @api(ListOffsetsRequest, ListOffsetsResponse)
 def list_offsets(call: Call[ListOffsetsRequest]) -> ListOffsetsResponse:
-    """Looks up each partition."""
+    """Looks up each partition; one that is asked for twice is refused."""
+    wanted: dict[str, dict[int, list[ListOffsetsPartition]]] = {}
+    for topic in call.request.topics:
+        of_topic = wanted.setdefault(topic.name, {})
+        for asked in topic.partitions:
+            of_topic.setdefault(asked.partition_index, []).append(asked)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
-                name=topic.name,
+                name=name,
                 partitions=[
-                    _partition(call.broker, topic.name, asked, call.version)
-                    for asked in topic.partitions
+                    _partition(call.broker, name, asked, call.version)
+                    for asked in partitions.values()
                 ],
             )
-            for topic in call.request.topics
+            for name, partitions in wanted.items()
         ]
     )
 
@@ -57,10 +67,13 @@ def find(broker: Broker, topic_name: str, index: int) -> Partition:
 
 
 def _partition(
-    broker: Broker, topic_name: str, asked: ListOffsetsPartition, version: int
+    broker: Broker, topic_name: str, all_asked: list[ListOffsetsPartition], version: int
 ) -> ListOffsetsPartitionResponse:
+    asked = all_asked[0]
     response = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
     try:
+        if len(all_asked) > 1:
+            raise InvalidRequest(f"{topic_name}-{asked.partition_index} is asked for twice")
         partition = find(broker, topic_name, asked.partition_index)
         partition.check_epoch(asked.current_leader_epoch)
         found = look_up(partition, asked.timestamp, version)

@@ -49,8 +49,8 @@ def metadata(call: Call[MetadataRequest]) -> MetadataResponse | Awaitable[Metada
         brokers=[
             MetadataResponseBroker(
                 node_id=call.broker.node_id,
-                host=call.client.local_host,
-                port=call.client.local_port,
+                host=call.client.advertised_host,
+                port=call.client.advertised_port,
             )
         ],
         cluster_id=call.broker.cluster_id,

@@ -15,17 +15,30 @@ from kbroker.broker import Broker
 from kbroker.catalog import Topic
 from kbroker.handlers.later import Later
 from kbroker.handlers.registry import RawCall, raw_api
-from kbroker.protocol.batch import CODEC_MASK, TRANSACTIONAL, verify
+from kbroker.protocol.batch import (
+    CODEC_MASK,
+    PREFIX_SIZE,
+    TRANSACTIONAL,
+    BatchHeader,
+    batch_size,
+    verify,
+)
 from kbroker.protocol.compression import ZSTD
 from kbroker.protocol.errors import (
+    CorruptMessage,
+    FrameError,
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTopicException,
     InvalidTxnState,
     KafkaError,
+    KafkaStorageError,
+    MessageTooLarge,
+    TransactionalIdAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
+    UnsupportedForMessageFormat,
 )
 from kbroker.protocol.hot.produce import (
     FIRST_TOPIC_ID,
@@ -37,6 +50,8 @@ from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.storage.partition import Append, Partition
 
 Result = tuple[int, Partition | None, Append | KafkaError]
+
+_WITHOUT_LOG_START = (MessageTooLarge, CorruptMessage, KafkaStorageError)
 
 
 @raw_api(ProduceRequest, ProduceResponse, advertised=range(14))
@@ -52,23 +67,40 @@ def produce(call: RawCall) -> Later | None:
             partition = None
             outcome: Append | KafkaError
             try:
-                if acks not in (-1, 0, 1):
-                    raise InvalidRequiredAcks(f"acks is 0, 1 or -1, not {acks}")
                 if isinstance(topic, KafkaError):
                     raise topic
                 if not 0 <= index < topic.partition_count:
                     raise UnknownTopicOrPartition(f"{topic.name} has no partition {index}")
+                if not view:
+                    raise InvalidRecord("a produce request without records")
+                header = _checked(topic, view, version, transactional_id)
+                if acks not in (-1, 0, 1):
+                    raise InvalidRequiredAcks(f"acks is 0, 1 or -1, not {acks}")
                 partition = broker.catalog.partition_of(topic, index)
-                outcome = _append(partition, topic, view, version, transactional_id)
+                outcome = partition.append(view, header)
             except KafkaError as problem:
                 outcome = problem
             of_topic.append((index, partition, outcome))
-        results.append((wire_name, of_topic))
+        if of_topic:
+            results.append((wire_name, of_topic))
     if acks == 0:
+        _close_if_refused(results)
         return None
     later = Later()
     broker.store.after_write(lambda: _answer(later, results, version))
     return later
+
+
+def _close_if_refused(results: list[tuple[bytes, list[Result]]]) -> None:
+    """With acks=0 nobody hears of an error, so the connection is closed, as Apache Kafka does.
+
+    The producer then asks for metadata anew. Otherwise one that names a deleted topic by its id
+    would send into the void for minutes, though a topic of that name may be there again.
+    """
+    for _, partitions in results:
+        for _, _, outcome in partitions:
+            if isinstance(outcome, KafkaError):
+                raise FrameError(f"a produce with acks=0 was refused: {outcome}")
 
 
 def _find(broker: Broker, wire_name: bytes, version: int) -> Topic | KafkaError:
@@ -79,25 +111,31 @@ def _find(broker: Broker, wire_name: bytes, version: int) -> Topic | KafkaError:
     return topic if topic is not None else UnknownTopicOrPartition()
 
 
-def _append(
-    partition: Partition,
-    topic: Topic,
-    view: memoryview | None,
-    version: int,
-    transactional_id: str | None,
-) -> Append:
-    if view is None or not view:
-        raise InvalidRecord("a produce request without records")
-    header = verify(view)
+def _checked(
+    topic: Topic, view: memoryview, version: int, transactional_id: str | None
+) -> BatchHeader:
+    try:
+        header = verify(view)
+    except (CorruptMessage, UnsupportedForMessageFormat) as problem:
+        # Kafka 4 sees no batch at all where one is cut short or of an old format.
+        if isinstance(problem, CorruptMessage) and not _is_cut_short(view):
+            raise
+        raise InvalidRecord(problem.message or "") from None
     if header.attributes & (CODEC_MASK | TRANSACTIONAL):
         codec = header.codec
         if codec > ZSTD or (codec == ZSTD and version < 7):
             raise UnsupportedCompressionType(f"codec {codec} in Produce v{version}")
         if header.is_transactional:
+            if transactional_id is None:
+                raise TransactionalIdAuthorizationFailed("the request has no transactional id")
             raise InvalidTxnState(f"no transaction is open for {transactional_id!r}")
     if topic.is_internal:
         raise InvalidTopicException(f"{topic.name} is written by the broker only")
-    return partition.append(view, header)
+    return header
+
+
+def _is_cut_short(view: memoryview) -> bool:
+    return len(view) < PREFIX_SIZE or batch_size(view, 0) > len(view)
 
 
 def _answer(later: Later, results: list[tuple[bytes, list[Result]]], version: int) -> None:
@@ -150,6 +188,10 @@ def _encode(results: list[tuple[bytes, list[Result]]], version: int) -> bytes:
             else:
                 error = outcome if isinstance(outcome, KafkaError) else outcome.error
                 assert error is not None
-                answers.append((index, error.code, -1, -1, -1, str(error) or None))
+                # Kafka tells the log start with what it finds when it looks into the batch.
+                log_start = -1
+                if partition is not None and not isinstance(error, _WITHOUT_LOG_START):
+                    log_start = partition.log.start
+                answers.append((index, error.code, -1, -1, log_start, str(error) or None))
         topics.append((wire_name, answers))
     return encode_response(topics, version)

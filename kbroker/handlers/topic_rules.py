@@ -78,6 +78,12 @@ def parse_overrides(texts: dict[str, str | None]) -> dict[str, Value]:
             overrides[name] = setting.parse(text)
         except ValueError as problem:
             raise InvalidConfig(str(problem)) from None
+    least, most = (
+        overrides.get(name, TOPIC_SETTINGS[name].default)
+        for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    )
+    if isinstance(least, int) and isinstance(most, int) and least > most:
+        raise InvalidConfig(f"min.compaction.lag.ms {least} is above the maximum {most}")
     return overrides
 
 

@@ -124,6 +124,13 @@ def test_a_snappy_header_in_the_wrong_byte_order_is_read() -> None:
     assert decompress(SNAPPY, wrong) == b"as Redpanda wrote it"
 
 
+def test_a_snappy_block_shorter_than_it_says_is_refused() -> None:
+    whole = compress(SNAPPY, b"whole")
+    size = int.from_bytes(whole[16:20], "big")
+    with pytest.raises(CorruptMessage, match="cut off"):
+        decompress(SNAPPY, whole[:16] + (size + 1).to_bytes(4, "big") + whole[20:])
+
+
 def test_zstd_without_a_content_size_is_read() -> None:
     assert decompress(ZSTD, zstd_blocks_of_zeros(3)) == bytes(3 * 128 * 1024)
 

@@ -48,7 +48,7 @@ def damage(data: bytes, random: Random) -> bytes:
 def test_a_message_survives_and_its_damaged_forms_are_read_or_refused(
     message: type[Message], version: int
 ) -> None:
-    @settings(max_examples=6, deadline=None)
+    @settings(max_examples=5, deadline=None)
     @given(values_of(message, version), st.integers(0, 1 << 32))
     def check(original: Message, seed: int) -> None:
         encoded = original.encode(version)

@@ -6,10 +6,11 @@ carries. It knows all of our messages and versions; nothing is skipped.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import io
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 from hypothesis import given, settings
@@ -71,7 +72,7 @@ def test_kio_reads_what_we_write_and_writes_the_same_bytes(
     assert theirs.__flexible__ == (version in message.flexible)
     assert theirs.__api_key__ == message.api_key
 
-    @settings(max_examples=10, deadline=None)
+    @settings(max_examples=8, deadline=None)
     @given(values_of(message, version, KIO_TIMES))
     def check(ours: Message) -> None:
         encoded = ours.encode(version)
@@ -83,3 +84,33 @@ def test_kio_reads_what_we_write_and_writes_the_same_bytes(
         assert again.getvalue() == encoded
 
     check()
+
+
+def structure_in(annotation: Any) -> Any:
+    """kio's class inside `tuple[X, ...] | None` and the like."""
+    if dataclasses.is_dataclass(annotation):
+        return annotation
+    return next(filter(None, map(structure_in, get_args(annotation))), None)
+
+
+def assert_same_defaults(ours: type[Message], theirs: Any, version: int) -> None:
+    their_fields = {field.name: field for field in dataclasses.fields(theirs)}
+    our_fields = [field for field in ours.fields if version in field.versions]
+    assert len(our_fields) == len(their_fields)
+    for field in our_fields:
+        name = field.name if field.name in their_fields else field.name.removesuffix("_ms")
+        default = their_fields[name].default
+        # () stands for "no default" as well; a list left out is ours to choose.
+        if default is not dataclasses.MISSING and default != ():
+            absent = field.absent()
+            if name == field.name:
+                assert_same(absent, default, version)
+            else:
+                assert absent == milliseconds(default), field.name
+        if isinstance(field.kind.element, type):
+            assert_same_defaults(field.kind.element, structure_in(their_fields[name].type), version)
+
+
+@each_version()
+def test_defaults_that_kafka_declares_are_ours_too(message: type[Message], version: int) -> None:
+    assert_same_defaults(message, kio_class(message, version), version)
