@@ -46,7 +46,7 @@ def _texts(resource: AlterConfigsResource) -> Texts:
     texts: Texts = {}
     for config in resource.configs:
         if config.value is None:
-            raise InvalidRequest(f"Null value not supported for : {config.name}")
+            raise InvalidRequest(f"{config.name} has no value")
         if config.name in texts:
             raise InvalidRequest(f"{config.name} is given twice")
         texts[config.name] = config.value

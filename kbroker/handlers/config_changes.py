@@ -80,7 +80,7 @@ def apply_operation(
         texts.pop(key, None)
         return
     if value is None:
-        raise InvalidRequest(f"Null value not supported for : {key}")
+        raise InvalidRequest(f"{key} has no value")
     if operation == SET:
         texts[key] = value
         return
@@ -89,7 +89,7 @@ def apply_operation(
     known = TOPIC_SETTINGS if resource_type == TOPIC_RESOURCE else ALL_BROKER_SETTINGS
     setting: Setting | None = known.get(key)
     if setting is None or setting.kind != LIST:
-        raise InvalidConfig(f"Can't append or subtract: {key} is not a list")
+        raise InvalidConfig(f"{key} is not a list: it can be set and deleted only")
     if key in texts:
         present = texts[key]
     elif resource_type == TOPIC_RESOURCE:

@@ -36,7 +36,7 @@ def create_partitions(
         result = CreatePartitionsTopicResult(name=name)
         try:
             if names[name] > 1:
-                raise InvalidRequest("Duplicate topic name.")
+                raise InvalidRequest(f"{name} is named twice")
             _grow(broker, wanted, request.validate_only)
         except KafkaError as problem:
             result.error_code = problem.code
@@ -61,11 +61,10 @@ def _grow(broker: Broker, wanted: CreatePartitionsTopic, validate_only: bool) ->
         raise UnknownTopicOrPartition
     added = wanted.count - topic.partition_count
     if added == 0:
-        raise InvalidPartitions(f"Topic already has {topic.partition_count} partition(s).")
+        raise InvalidPartitions(f"{topic.name} has {topic.partition_count} partitions already")
     if added < 0:
         raise InvalidPartitions(
-            f"The topic {topic.name} currently has {topic.partition_count} partition(s);"
-            f" {wanted.count} would not be an increase."
+            f"{topic.name} has {topic.partition_count} partitions and cannot shrink to {wanted.count}"
         )
     if wanted.assignments is not None:
         if len(wanted.assignments) != added:

@@ -48,7 +48,7 @@ def create_topics(
         wanted = next(topic for topic in request.topics if topic.name == name)
         try:
             if names[name] > 1:
-                raise InvalidRequest("Duplicate topic name.")
+                raise InvalidRequest(f"{name} is named twice")
             results.append(_create(broker, wanted, request.validate_only))
         except KafkaError as problem:
             results.append(
@@ -103,7 +103,7 @@ def _partition_count(broker: Broker, wanted: CreatableTopic) -> int:
     if wanted.num_partitions == -1:
         return broker.settings.integer("num.partitions")
     if wanted.num_partitions < 1:
-        raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
+        raise InvalidPartitions(f"a topic has at least 1 partition, not {wanted.num_partitions}")
     return wanted.num_partitions
 
 

@@ -52,11 +52,11 @@ async def _delete(
         if name is not None:
             topic = broker.catalog.topics.get(name)
             if topic is None:
-                raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+                raise UnknownTopicOrPartition(f"there is no topic {name}")
         else:
             topic = broker.catalog.by_id.get(topic_id)
             if topic is None:
-                raise UnknownTopicId("This server does not host this topic ID.")
+                raise UnknownTopicId("no topic has this id")
         result.name, result.topic_id = topic.name, topic.id
         if not broker.settings.flag("delete.topic.enable"):
             raise TopicDeletionDisabled("delete.topic.enable is false")

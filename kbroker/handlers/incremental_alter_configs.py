@@ -49,7 +49,7 @@ def _resource(
     def new_texts(texts: Texts) -> Texts:
         names = [config.name for config in resource.configs]
         if len(set(names)) < len(names):
-            raise InvalidRequest("Error due to duplicate config keys")
+            raise InvalidRequest("a setting is named twice")
         for config in resource.configs:
             apply_operation(
                 broker,

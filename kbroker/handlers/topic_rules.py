@@ -38,7 +38,7 @@ def check_new_name(broker: Broker, name: str) -> None:
     """A name for a new topic: valid, free, and not one that metrics would mix up with another."""
     check_name(name)
     if broker.topic(name) is not None:
-        raise TopicAlreadyExists(f"topic '{name}' already exists")
+        raise TopicAlreadyExists(f"there is a topic {name} already")
     metric_name = name.replace(".", "_")
     if "." in name or "_" in name:
         for other in broker.catalog.topics:
@@ -73,7 +73,7 @@ def parse_overrides(texts: dict[str, str | None]) -> dict[str, Value]:
         if setting is None:
             raise InvalidConfig(f"unknown topic config name: {name}")
         if text is None:
-            raise InvalidConfig(f"null value not supported for topic configs: {name}")
+            raise InvalidConfig(f"{name} has no value")
         try:
             overrides[name] = setting.parse(text)
         except ValueError as problem:
