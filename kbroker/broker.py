@@ -1,5 +1,5 @@
-"""The broker: what handlers receive. State and services in one object; no sockets and no signals.
-The broker: what handlers receive. State and services in one object; no sockets and no signals."""
+"""The broker: what handlers receive. State and services in one object; no sockets and no
+signals."""
 
 from __future__ import annotations
 

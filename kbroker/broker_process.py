@@ -57,8 +57,8 @@ class BrokerProcess:
         return self._running().pid
 
     def topic(self, prefix: str = "topic") -> str:
-        """A topic name that this broker has not given out before; the topic is made on first use.
-        A topic name that this broker has not given out before; the topic is made on first use."""
+        """A topic name that this broker has not given out before; the topic is made on first
+        use."""
         self._topic_count += 1
         return f"{prefix}-{self._topic_count}"
 

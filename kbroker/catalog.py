@@ -123,8 +123,8 @@ class Catalog:
         return epoch
 
     def _write(self, changes: list[tuple[dict[str, str], Mapping[str, object] | None]]) -> None:
-        """Appends changes to the meta log and applies them; raises and applies none if it cannot.
-        Appends changes to the meta log and applies them; raises and applies none if it cannot."""
+        """Appends changes to the meta log and applies them; raises and applies none if it
+        cannot."""
         now_ms = self.store.clock.now_ms()
         new = [
             NewRecord(

@@ -20,8 +20,8 @@ log = logging.getLogger("kbroker.server")
 
 
 def compare(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """The names of changed settings: those that can be applied now, and those that need a restart.
-    The names of changed settings: those that can be applied now, and those that need a restart."""
+    """The names of changed settings: those that can be applied now, and those that need a
+    restart."""
     changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
     now = [name for name in changed if declared(name).dynamic]
     later = [name for name in changed if not declared(name).dynamic]

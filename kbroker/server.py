@@ -1,5 +1,4 @@
-"""Assembly and life of a broker process: settings to broker to listener; signals; an orderly stop.
-Assembly and life of a broker process: settings to broker to listener; signals; an orderly stop."""
+"""Assembly and life of a broker: settings to broker to listeners; signals; an orderly stop."""
 
 from __future__ import annotations
 
@@ -116,8 +115,7 @@ class Server:
 
 
 def memory_folder() -> str:
-    """A new folder for a broker that keeps nothing: in memory, where the system has such a place.
-    A new folder for a broker that keeps nothing: in memory, where the system has such a place."""
+    """A new folder for a broker that keeps nothing: in memory, where the system has that."""
     import os
     import tempfile
 

@@ -101,8 +101,8 @@ def peek(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def verify(view: memoryview) -> BatchHeader:
-    """Checks that a producer's bytes are exactly one whole batch of magic 2 with a right checksum.
-    Checks that a producer's bytes are exactly one whole batch of magic 2 with a right checksum."""
+    """Checks that a producer's bytes are exactly one whole batch of magic 2 with a right
+    checksum."""
     size = len(view)
     if size < HEADER_SIZE:
         _refuse_small(view)

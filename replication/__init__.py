@@ -1,2 +1,2 @@
-"""Masters and slaves: empty until replication is built; the folder keeps its place in the layout.
-Masters and slaves: empty until replication is built; the folder keeps its place in the layout."""
+"""Masters and slaves: empty until replication is built; the folder keeps its place in the
+layout."""

@@ -147,8 +147,8 @@ class FileCache:
         return len(self._open)
 
     def opened(self, segment: Segment) -> None:
-        """Notes that a segment has opened its file, and closes another one if there are too many.
-        Notes that a segment has opened its file, and closes another one if there are too many."""
+        """Notes that a segment has opened its file, and closes another one if there are too
+        many."""
         self._open[id(segment)] = segment
         chances = len(self._open)
         while len(self._open) > self.limit:

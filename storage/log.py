@@ -232,8 +232,8 @@ class Log:
     # Reading
 
     def read(self, offset: int, max_bytes: int, end: int, at_least_one: bool) -> FileSlice | None:
-        """Whole batches from `offset` to at most `end`, from one segment; None if there are none.
-        Whole batches from `offset` to at most `end`, from one segment; None if there are none."""
+        """Whole batches from `offset` to at most `end`, from one segment; None if there are
+        none."""
         number = max(bisect_right(self._bases, offset) - 1, 0)
         while number < len(self.segments):
             segment = self.segments[number]

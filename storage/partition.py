@@ -410,8 +410,8 @@ class Partition:
         return epoch
 
     def first_at_or_after(self, timestamp_ms: int) -> tuple[int, int, int] | None:
-        """(offset, timestamp, epoch) of the first record that is as late as this; None if none is.
-        (offset, timestamp, epoch) of the first record that is as late as this; None if none is."""
+        """(offset, timestamp, epoch) of the first record that is as late as this; None if none
+        is."""
         for segment in self.log.segments:
             if segment.index.max_timestamp_ms < timestamp_ms:
                 continue

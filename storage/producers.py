@@ -19,8 +19,8 @@ _SEQUENCE_MODULUS = 1 << 31
 
 
 class ProducerEntry:
-    """One producer: its epoch and (first sequence, last sequence, base offset) of recent batches.
-    One producer: its epoch and (first sequence, last sequence, base offset) of recent batches."""
+    """One producer: its epoch and (first sequence, last sequence, base offset) of recent
+    batches."""
 
     __slots__ = ("batches", "epoch", "last_timestamp_ms")
 

@@ -175,8 +175,8 @@ class Segment:
             position += header.size
 
     def find(self, offset: int) -> int:
-        """The position of the batch that holds `offset`, or the first after it; the size if none.
-        The position of the batch that holds `offset`, or the first after it; the size if none."""
+        """The position of the batch that holds `offset`, or the first after it; the size if
+        none."""
         hint = self._hints.get(offset)
         if hint is not None:
             return hint

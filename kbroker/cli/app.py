@@ -139,6 +139,10 @@ def run(words: Sequence[str]) -> int:
 
 def _invoke(words: Sequence[str]) -> int:
     try:
+        if not words:
+            context = click.Context(cli, info_name="kbroker", **cli.context_settings)
+            click.echo(cli.get_help(context), err=True)
+            return 2
         with cli.make_context("kbroker", list(words)) as context:
             code = cli.invoke(context)
     except click.exceptions.Exit as end:

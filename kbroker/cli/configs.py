@@ -12,10 +12,10 @@ from kbroker.cli.client.cluster import Cluster
 from kbroker.cli.client.configs import Kind, Target
 from kbroker.cli.options import (
     Function,
-    KeyValue,
     bootstrap_option,
     complete_topic,
     json_option,
+    read_pairs,
 )
 from kbroker.cli.output import note, print_json, print_table
 
@@ -90,7 +90,7 @@ def show(
 
 
 @command.command("set")
-@click.argument("pairs", nargs=-1, required=True, type=KeyValue(), metavar="KEY=VALUE...")
+@click.argument("pairs", nargs=-1, required=True, callback=read_pairs, metavar="KEY=VALUE...")
 @target_options
 @bootstrap_option
 def set_(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import click
 
@@ -27,21 +26,12 @@ RECONNECT_EVERY_S = 0.5
 Show = Callable[[int, Record], bytes]
 
 
-class StartingPointType(click.ParamType[StartingPoint]):
+def _read_start(ctx: click.Context, param: click.Parameter, text: str) -> StartingPoint:
     """Where reading begins."""
-
-    name = "where"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> StartingPoint:
-        """Reads a starting point, or names the forms that there are."""
-        if isinstance(value, StartingPoint):
-            return value
-        try:
-            return starting_point.parse(str(value), int(time.time() * 1000))
-        except ValueError as problem:
-            self.fail(str(problem), param, ctx)
+    try:
+        return starting_point.parse(text, int(time.time() * 1000))
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), ctx, param) from None
 
 
 @click.command("consume")
@@ -49,7 +39,7 @@ class StartingPointType(click.ParamType[StartingPoint]):
 @click.option(
     "--from",
     "start",
-    type=StartingPointType(),
+    callback=_read_start,
     default="beginning",
     metavar="WHERE",
     help=f"Where to begin: {FORMS}.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,47 +18,38 @@ _COMPLETION_TIMEOUT_S = 0.5
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class AddressList(click.ParamType["list[Address]"]):
+# Values are read by callbacks and not by parameter types, which are generic classes in newer click
+# and plain ones in older: callbacks are the same everywhere.
+
+
+def _read_addresses(ctx: click.Context, param: click.Parameter, text: str) -> list[Address]:
     """host:port, or several with commas between."""
+    from kbroker.cli.client import address
 
-    name = "host:port"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> list[Address]:
-        """Reads the addresses, or says what to write."""
-        from kbroker.cli.client import address
-
-        if not isinstance(value, str):
-            return list(value)
-        try:
-            return address.parse(value)
-        except ValueError as problem:
-            self.fail(str(problem), param, ctx)
+    try:
+        return address.parse(text)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), ctx, param) from None
 
 
-class KeyValue(click.ParamType[tuple[str, str]]):
-    """key=value; the value may be empty and may hold more signs of equality."""
-
-    name = "key=value"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        """Splits at the first sign of equality."""
-        if isinstance(value, tuple):
-            return value
-        key, equals, text = str(value).partition("=")
+def read_pairs(
+    ctx: click.Context, param: click.Parameter, texts: Sequence[str]
+) -> list[tuple[str, str]]:
+    """key=value, any number; a value may be empty and may hold more signs of equality."""
+    pairs = []
+    for text in texts:
+        key, equals, value = text.partition("=")
         if not equals or not key:
-            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
-        return key, text
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE", ctx, param)
+        pairs.append((key, value))
+    return pairs
 
 
 def bootstrap_option(function: Function) -> Function:
     """--bootstrap: which broker to talk to."""
     return click.option(
         "--bootstrap",
-        type=AddressList(),
+        callback=_read_addresses,
         default=DEFAULT_BOOTSTRAP,
         envvar="KBROKER_BOOTSTRAP",
         show_envvar=True,

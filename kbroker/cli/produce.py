@@ -14,7 +14,7 @@ from kbroker.cli.client.cluster import Cluster
 from kbroker.cli.client.failure import Failure
 from kbroker.cli.client.producer import Producer, Written
 from kbroker.cli.line_reader import Line, read_lines, read_whole
-from kbroker.cli.options import KeyValue, bootstrap_option, json_option, topic_argument
+from kbroker.cli.options import bootstrap_option, json_option, read_pairs, topic_argument
 from kbroker.cli.output import count_text, note, print_json
 from kbroker.cli.progress import Progress
 from kbroker.protocol.compression import CODEC_IDS
@@ -39,7 +39,7 @@ _FLUSH_EVERY_S = 0.2
 @click.option(
     "--header",
     "headers",
-    type=KeyValue(),
+    callback=read_pairs,
     multiple=True,
     metavar="NAME=VALUE",
     help="A header of every record; may be repeated.",

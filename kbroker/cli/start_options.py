@@ -112,11 +112,7 @@ def command() -> click.Command:
 
         return start(StartOptions(**values))  # type: ignore[arg-type]  # click has checked them
 
-    types: dict[str, click.ParamType[object]] = {
-        NUMBER: click.IntRange(0, PORT_MAX),
-        TEXT: click.STRING,
-        MANY: click.STRING,
-    }
+    port = click.IntRange(0, PORT_MAX)
     return click.Command(
         "start",
         help="Start a broker.\n\nIt runs until Ctrl-C or SIGTERM, and then stops cleanly.",
@@ -124,7 +120,11 @@ def command() -> click.Command:
         params=[
             click.Option(
                 [option.name],
-                type=click.Choice(option.choices) if option.choices else types.get(option.kind),
+                type=click.Choice(option.choices)
+                if option.choices
+                else port
+                if option.kind == NUMBER
+                else None,
                 default=option.default,
                 show_default=bool(option.default),
                 is_flag=option.kind == SWITCH,

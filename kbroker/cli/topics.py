@@ -13,10 +13,10 @@ from kbroker.cli.client.cluster import Cluster, Topic
 from kbroker.cli.client.configs import Kind, Target
 from kbroker.cli.client.failure import BrokerRefusal, Failure
 from kbroker.cli.options import (
-    KeyValue,
     bootstrap_option,
     complete_topic,
     json_option,
+    read_pairs,
     topic_argument,
 )
 from kbroker.cli.output import bytes_text, count_text, note, print_json, print_table
@@ -48,7 +48,7 @@ def command() -> None:
 @click.option(
     "--config",
     "settings",
-    type=KeyValue(),
+    callback=read_pairs,
     multiple=True,
     metavar="KEY=VALUE",
     help="A setting of the topic, such as retention.ms=3600000; may be repeated.",
@@ -135,7 +135,7 @@ def describe(topics: Sequence[str], as_json: bool, bootstrap: list[Address]) -> 
 @click.option(
     "--config",
     "settings",
-    type=KeyValue(),
+    callback=read_pairs,
     multiple=True,
     metavar="KEY=VALUE",
     help="A setting to set; may be repeated.",

@@ -64,7 +64,7 @@ def _grow(broker: Broker, wanted: CreatePartitionsTopic, validate_only: bool) ->
         raise InvalidPartitions(f"{topic.name} has {topic.partition_count} partitions already")
     if added < 0:
         raise InvalidPartitions(
-            f"{topic.name} has {topic.partition_count} partitions and cannot shrink to {wanted.count}"
+            f"{topic.name} has {topic.partition_count} partitions and cannot have {wanted.count}"
         )
     if wanted.assignments is not None:
         if len(wanted.assignments) != added:

@@ -1,5 +1,5 @@
-"""DescribeLogDirs (35): what each partition takes of the data folder, and how much room there is.
-DescribeLogDirs (35): what each partition takes of the data folder, and how much room there is."""
+"""DescribeLogDirs (35): what each partition takes of the data folder, and how much room there
+is."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _close_if_refused(results: list[tuple[bytes, list[Result]]]) -> None:
 
 def _find(broker: Broker, wire_name: bytes, version: int) -> Topic | KafkaError:
     if version >= FIRST_TOPIC_ID:
-        topic = broker.catalog.by_id.get(wire_name)
+        topic = broker.catalog.by_id.get(wire_name) or broker.topic_by_id(wire_name)
         return topic if topic is not None else UnknownTopicId()
     topic = broker.catalog.by_wire_name.get(wire_name)
     return topic if topic is not None else UnknownTopicOrPartition()

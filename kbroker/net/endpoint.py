@@ -76,8 +76,8 @@ def advertised(
 
 
 def network_gateways() -> set[str]:
-    """The gateways of this machine's (or container's) networks; none where the system tells none.
-    The gateways of this machine's (or container's) networks; none where the system tells none."""
+    """The gateways of this machine's (or container's) networks; none where the system tells
+    none."""
     return _ipv4_gateways() | _ipv6_gateways()
 
 

@@ -1,2 +1,2 @@
-"""Hand-written codecs of the two messages that carry the data; tested equal to the compiled ones.
-Hand-written codecs of the two messages that carry the data; tested equal to the compiled ones."""
+"""Hand-written codecs of the two messages that carry the data; tested equal to the compiled
+ones."""

@@ -44,7 +44,7 @@ class Connection:
         self.address = address
         self._correlation_id = _FIRST_CORRELATION_ID - 1
         self._ranges: dict[int, range] = {}
-        self.features: dict[str, int] = {}  # the levels that the cluster has agreed on
+        self.features: dict[str, int] = {}  # levels that the whole cluster has agreed on
         self._socket = _connect(address, timeout_s)
         self._input = self._socket.makefile("rb")
         try:
