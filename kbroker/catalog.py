@@ -20,11 +20,13 @@ import logging
 import os
 from collections.abc import Mapping
 
-from kbroker.config import TOPIC_SETTINGS, Settings, TopicSettings, Value, declared, text_of
+from kbroker.config import Settings, TopicSettings, declared
 from kbroker.protocol import records
 from kbroker.protocol.batch import verify
 from kbroker.protocol.primitives import ZERO_UUID
 from kbroker.protocol.records import NewRecord
+from kbroker.setting import Value, text_of
+from kbroker.settings_table import TOPIC_SETTINGS
 from kbroker.storage.partition import Partition
 from kbroker.storage.store import Store
 

@@ -13,7 +13,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kbroker.config import LONG_MAX, TOPIC_SETTINGS, Settings, UnknownSetting, declared
+from kbroker.config import Settings, UnknownSetting, declared
+from kbroker.setting import LONG_MAX
+from kbroker.settings_table import TOPIC_SETTINGS
 
 _SECTION = re.compile(r"\[\s*(system|zookeeper|topic\s*=\s*(?P<topic>[^\]\s]+))\s*\]")
 _AGE = re.compile(r"(\d+)\s*([smh]?)")

@@ -20,7 +20,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kbroker.config import LONG_MAX, TopicSettings
+from kbroker.config import TopicSettings
 from kbroker.protocol import records
 from kbroker.protocol.batch import (
     CODEC_MASK,
@@ -42,6 +42,7 @@ from kbroker.protocol.errors import (
     OffsetOutOfRange,
     UnknownLeaderEpoch,
 )
+from kbroker.setting import LONG_MAX
 from kbroker.storage import producers as producers_file
 from kbroker.storage.checkpoint import RecoveryPoint
 from kbroker.storage.log import Log

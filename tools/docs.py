@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from kbroker.config import BROKER_SETTINGS, TOPIC_SETTINGS, Setting, text_of
+from kbroker.setting import Setting, text_of
+from kbroker.settings_table import BROKER_SETTINGS, TOPIC_SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"

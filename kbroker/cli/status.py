@@ -140,7 +140,8 @@ def _default_promise(own: Mapping[str, Config], *, is_kbroker: bool) -> str:
     values = {name: config.value for name, config in own.items()}
     interval = values.get("log.flush.interval.ms") or values.get("log.flush.scheduler.interval.ms")
     if interval is None and is_kbroker:
-        from kbroker.config import TOPIC_SETTINGS, text_of
+        from kbroker.setting import text_of
+        from kbroker.settings_table import TOPIC_SETTINGS
 
         interval = text_of(TOPIC_SETTINGS["flush.ms"].default)
     return flush_promise(

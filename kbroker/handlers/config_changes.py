@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kbroker.broker import Broker
-from kbroker.config import ALL_BROKER_SETTINGS, LIST, TOPIC_SETTINGS, Setting
 from kbroker.handlers.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE, topic_value
 from kbroker.handlers.topic_rules import check_name, parse_overrides
 from kbroker.protocol.errors import (
@@ -16,6 +15,8 @@ from kbroker.protocol.errors import (
     InvalidRequest,
     UnknownTopicOrPartition,
 )
+from kbroker.setting import LIST, Setting
+from kbroker.settings_table import ALL_BROKER_SETTINGS, TOPIC_SETTINGS
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 

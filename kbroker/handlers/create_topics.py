@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Awaitable
 
 from kbroker.broker import Broker
-from kbroker.config import TOPIC_SETTINGS, Value
 from kbroker.handlers.describe_configs import topic_value
 from kbroker.handlers.registry import Call, api
 from kbroker.handlers.topic_rules import (
@@ -34,6 +33,8 @@ from kbroker.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from kbroker.setting import Value
+from kbroker.settings_table import TOPIC_SETTINGS
 
 
 @api(CreateTopicsRequest, CreateTopicsResponse)

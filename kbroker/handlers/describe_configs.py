@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kbroker.broker import Broker
-from kbroker.config import ALL_BROKER_SETTINGS, TOPIC_SETTINGS, Setting, Value, text_of
 from kbroker.handlers.registry import Call, api
 from kbroker.handlers.topic_rules import check_name
 from kbroker.protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
@@ -21,6 +20,8 @@ from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kbroker.setting import Setting, Value, text_of
+from kbroker.settings_table import ALL_BROKER_SETTINGS, TOPIC_SETTINGS
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 TOPIC_SOURCE, BROKER_SOURCE, ALL_BROKERS_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5

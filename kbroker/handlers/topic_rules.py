@@ -6,7 +6,6 @@ import re
 
 from kbroker.broker import Broker
 from kbroker.catalog import INTERNAL_TOPICS, Topic
-from kbroker.config import TOPIC_SETTINGS, Value
 from kbroker.protocol.errors import (
     InvalidConfig,
     InvalidPartitions,
@@ -16,6 +15,8 @@ from kbroker.protocol.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from kbroker.setting import Value
+from kbroker.settings_table import TOPIC_SETTINGS
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.config import LONG_MAX
 from kbroker.config_sources import ConfigError, Gathered, gather, setting_of
+from kbroker.setting import LONG_MAX
 
 
 def of_file(tmp_path: Path, text: str, name: str = "server.ini") -> Gathered:
