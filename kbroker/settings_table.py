@@ -427,10 +427,50 @@ BROKER_SETTINGS: Final = {
             dynamic=False,
         ),
         Setting(
+            "kbroker.version",
+            STRING,
+            "",
+            "This broker's version; shown, not set.",
+            dynamic=False,
+        ),
+        Setting(
+            "kbroker.started.ms",
+            LONG,
+            0,
+            "When this broker was started, in milliseconds since 1970; shown, not set.",
+            dynamic=False,
+        ),
+        Setting(
             "kbroker.max.partitions", INT, 100_000, "Partitions of all topics together.", low=1
         ),
     )
 }
+
+# Stored and shown, as Kafka's tools expect, and nothing follows from them yet.
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "delete.retention.ms",
+        "file.delete.delay.ms",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "max.compaction.lag.ms",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "preallocate",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "retention.bytes",
+        "retention.ms",
+        "segment.index.bytes",
+        "segment.jitter.ms",
+        "unclean.leader.election.enable",
+    }
+)
 
 # A topic setting's broker-wide twin has the same kind, default and range. Some twins have no value
 # until somebody sets one, as in Kafka, where they only stand before others (log.retention.hours).

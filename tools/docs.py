@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kbroker.setting import Setting, text_of
-from kbroker.settings_table import BROKER_SETTINGS, TOPIC_SETTINGS
+from kbroker.settings_table import BROKER_SETTINGS, TOPIC_SETTINGS, WITHOUT_EFFECT
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -65,7 +65,7 @@ def settings_page() -> str:
         "|---|---|---|---|---|---|",
         *(
             f"| `{s.name}` | {_code(s.broker_name)} | {_default(s)} | {_allowed(s)} |"
-            f" {_code(s.metaq_name)} | {s.help} |"
+            f" {_code(s.metaq_name)} | {s.help}{_effect(s)} |"
             for s in _sorted(TOPIC_SETTINGS.values())
         ),
     ]
@@ -98,6 +98,10 @@ def settings_page() -> str:
 
 def _sorted(settings: Iterable[Setting]) -> list[Setting]:
     return sorted(settings, key=lambda setting: setting.name)
+
+
+def _effect(setting: Setting) -> str:
+    return " **No effect yet.**" if setting.name in WITHOUT_EFFECT else ""
 
 
 def _code(text: str) -> str:
