@@ -53,6 +53,7 @@ class Server:
     async def start_on(self, endpoints: list[Endpoint]) -> None:
         """Recovers the data, then listens on all these addresses."""
         loop = asyncio.get_running_loop()
+        self.settings.static["kbroker.memory"] = self._temporary
         self.settings.static["kbroker.version"] = kbroker.__version__
         self.settings.static["kbroker.started.ms"] = self.clock.now_ms()
         advertised = {

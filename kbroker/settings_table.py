@@ -427,6 +427,13 @@ BROKER_SETTINGS: Final = {
             dynamic=False,
         ),
         Setting(
+            "kbroker.memory",
+            BOOLEAN,
+            False,
+            "Whether this broker keeps nothing (start --memory); shown, not set.",
+            dynamic=False,
+        ),
+        Setting(
             "kbroker.version",
             STRING,
             "",

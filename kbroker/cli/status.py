@@ -23,6 +23,7 @@ from kbroker.cli.output import bytes_text, count_text, duration_text, print_json
 
 VERSION_SETTING = "kbroker.version"
 STARTED_SETTING = "kbroker.started.ms"
+MEMORY_SETTING = "kbroker.memory"
 FLUSH_SETTINGS = ("flush.messages", "flush.ms", "kbroker.flush.group.commit")
 _NEVER_MS = 1 << 62
 _TOPICS_PER_REQUEST = 1_000
@@ -40,6 +41,7 @@ class BrokerStatus:
     folders: list[LogFolder]
     promise: str | None  # what a power cut costs a topic without settings of its own
     problem: str | None
+    keeps_nothing: bool = False
 
 
 @click.command("status")
@@ -53,7 +55,8 @@ def command(as_json: bool, bootstrap: list[Address]) -> None:
         earliest = admin.offsets_at(cluster, topics, admin.EARLIEST)
         latest = admin.offsets_at(cluster, topics, admin.LATEST)
         users = [topic for topic in topics if not topic.is_internal]
-        promises = _promises(cluster, users)
+        keeps_nothing = any(broker.keeps_nothing for broker in brokers)
+        promises = {} if keeps_nothing else _promises(cluster, users)
         default = next((broker.promise for broker in brokers if broker.promise), None)
         document = {
             "cluster_id": cluster.cluster_id,
@@ -69,7 +72,8 @@ def command(as_json: bool, bootstrap: list[Address]) -> None:
             ),
             "bytes": _bytes_stored(brokers, users),
             "flush": [{"promise": promise, "topics": names} for promise, names in promises.items()],
-            "flush_of_new_topics": default,
+            "flush_of_new_topics": None if keeps_nothing else default,
+            "keeps_nothing": keeps_nothing,
         }
     if as_json:
         print_json(document)
@@ -81,6 +85,8 @@ def _broker(cluster: Cluster, number: int) -> BrokerStatus:
     status = BrokerStatus(number, cluster.brokers[number], None, None, [], None, None)
     try:
         own = {c.name: c for c in configs.read(cluster, Target(Kind.BROKER, str(number)))}
+        memory = own.get(MEMORY_SETTING)
+        status.keeps_nothing = memory is not None and memory.value == "true"
         status.product, status.uptime_ms = _product(cluster, number, own)
         status.promise = _default_promise(own, is_kbroker="kbroker" in (status.product or ""))
         status.folders = admin.log_folders(cluster, number)
@@ -225,7 +231,10 @@ def _print(document: Mapping[str, object], brokers: Sequence[BrokerStatus]) -> N
         lines.append(f"{default}: new topics")
     for number, line in enumerate(lines):
         _line("" if number else "flush", line)
-    _line("", "a killed broker process loses nothing that was acknowledged")
+    if document["keeps_nothing"]:
+        _line("keeps", "nothing: all records are gone when this broker stops")
+    else:
+        _line("", "a killed broker process loses nothing that was acknowledged")
 
 
 def _names(names: Sequence[str]) -> str:
