@@ -8,7 +8,7 @@ import logging
 import signal
 from collections.abc import Callable, Coroutine
 
-import kbroker.handlers  # noqa: F401  # fills the registry
+import kbroker.handlers  # fills the registry
 from kbroker.broker import Broker
 from kbroker.clock import Clock
 from kbroker.config import Settings
@@ -53,6 +53,7 @@ class Server:
     async def start_on(self, endpoints: list[Endpoint]) -> None:
         """Recovers the data, then listens on all these addresses."""
         loop = asyncio.get_running_loop()
+        self.settings.static["log.dirs"] = [self.folder.path]
         self.settings.static["kbroker.memory"] = self._temporary
         self.settings.static["kbroker.version"] = kbroker.__version__
         self.settings.static["kbroker.started.ms"] = self.clock.now_ms()
@@ -76,6 +77,11 @@ class Server:
                 listener = Listener(self.broker, advertised.get(endpoint.name))
                 await listener.start(endpoint.host, endpoint.port)
                 self.listeners.append(listener)
+            bound = zip(endpoints, self.listeners, strict=True)
+            self.settings.static["listeners"] = [
+                str(Endpoint(endpoint.name, endpoint.host, listener.port))
+                for endpoint, listener in bound
+            ]
         except BaseException:
             self.folder.unlock()
             raise

@@ -36,7 +36,7 @@ async def alter_configs(call: Call[AlterConfigsRequest]) -> AlterConfigsResponse
                 asked[resource.resource_type, resource.resource_name],
             )
         except KafkaError as problem:
-            response.error_code, response.error_message = problem.code, str(problem) or None
+            response.error_code, response.error_message = problem.code, problem.message
         responses.append(response)
     await broker.catalog.synced()
     return AlterConfigsResponse(responses=responses)

@@ -40,7 +40,7 @@ def create_partitions(
             _grow(broker, wanted, request.validate_only)
         except KafkaError as problem:
             result.error_code = problem.code
-            result.error_message = str(problem) or None
+            result.error_message = problem.message
         results.append(result)
     response = CreatePartitionsResponse(results=results)
     if request.validate_only:

@@ -54,7 +54,7 @@ def create_topics(
         except KafkaError as problem:
             results.append(
                 CreatableTopicResult(
-                    name=name, error_code=problem.code, error_message=str(problem), configs=[]
+                    name=name, error_code=problem.code, error_message=problem.message, configs=[]
                 )
             )
     response = CreateTopicsResponse(topics=results)

@@ -65,5 +65,5 @@ async def _delete(
         await broker.catalog.delete(topic)
     except KafkaError as problem:
         result.error_code = problem.code
-        result.error_message = str(problem) or None
+        result.error_message = problem.message
     return result

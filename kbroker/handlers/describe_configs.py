@@ -50,7 +50,7 @@ def _resource(
         else:
             raise InvalidRequest(f"unsupported resource type {resource.resource_type}")
     except KafkaError as problem:
-        result.error_code, result.error_message = problem.code, str(problem) or None
+        result.error_code, result.error_message = problem.code, problem.message
     return result
 
 

@@ -72,5 +72,5 @@ def _resource(
             times_asked,
         )
     except KafkaError as problem:
-        response.error_code, response.error_message = problem.code, str(problem) or None
+        response.error_code, response.error_message = problem.code, problem.message
     return response

@@ -192,6 +192,6 @@ def _encode(results: list[tuple[bytes, list[Result]]], version: int) -> bytes:
                 log_start = -1
                 if partition is not None and not isinstance(error, _WITHOUT_LOG_START):
                     log_start = partition.log.start
-                answers.append((index, error.code, -1, -1, log_start, str(error) or None))
+                answers.append((index, error.code, -1, -1, log_start, error.message))
         topics.append((wire_name, answers))
     return encode_response(topics, version)

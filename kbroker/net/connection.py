@@ -354,7 +354,7 @@ def error_response(response: type[Message], problem: KafkaError) -> Message | No
     values = {field.name: field.absent() for field in response.fields}
     values["error_code"] = problem.code
     if "error_message" in names:
-        values["error_message"] = str(problem) or None
+        values["error_message"] = problem.message
     return response(**values)
 
 
