@@ -62,7 +62,10 @@ def produced_by(
             for codec in CODECS:
                 topic = f"by-{name}-{codec}"
                 client.produce(topic, client.samples, codec)
-                assert stored_codecs(broker, topic) == {stored_codec(name, codec)}
+                wanted, stored = stored_codec(name, codec), stored_codecs(broker, topic)
+                assert wanted in stored
+                # librdkafka leaves a batch as it is if compressing would make it larger.
+                assert stored <= {wanted, 0}
                 done[name][topic] = client.samples
         return done[name]
 
