@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from kbroker.config import Settings, TopicSettings, declared
 from kbroker.protocol import records
 from kbroker.protocol.batch import verify
+from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.primitives import ZERO_UUID
 from kbroker.protocol.records import NewRecord
 from kbroker.setting import Value, text_of
@@ -270,9 +271,15 @@ class Catalog:
         ]
         if f"topic:{topic.name}" in self._configs:
             changes.append(({"config": f"topic:{topic.name}"}, None))
-        self._write(changes)
+        # First the folders, then the log: a crash in between leaves a topic whose folders `sweep`
+        # gives back, and never a folder of old records that a new topic of the name would find.
         for index in range(topic.partition_count):
             self.store.detach(topic.name, index, topic.id)
+        try:
+            self._write(changes)
+        except KafkaError:
+            self.store.sweep(self.name_of)
+            raise
         await self.synced()
         for index in range(topic.partition_count):
             self.store.discard(index, topic.id)

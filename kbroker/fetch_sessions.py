@@ -30,14 +30,13 @@ Wanted = list[tuple[bytes, FetchPartition]]
 class CachedPartition:
     """What a session wants of a partition, and what its client has been told."""
 
-    __slots__ = ("high_watermark", "log_start", "stable_offset", "told_error", "wanted")
+    __slots__ = ("high_watermark", "log_start", "stable_offset", "wanted")
 
     def __init__(self, wanted: FetchPartition) -> None:
         self.wanted = wanted
         self.high_watermark = -1
         self.stable_offset = -1
         self.log_start = -1
-        self.told_error = False
 
     def has_news(self, answer: FetchAnswer) -> bool:
         """Whether the client must see this answer; notes what it then knows."""

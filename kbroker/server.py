@@ -73,6 +73,7 @@ class Server:
             )
             self.broker = Broker(loop, store, self.settings, self.clock, cluster_id)
             self.broker.load()
+            await self.broker.catalog.synced()  # the epoch, before anyone is answered under it
             for endpoint in endpoints:
                 listener = Listener(self.broker, advertised.get(endpoint.name))
                 await listener.start(endpoint.host, endpoint.port)

@@ -253,9 +253,12 @@ class Log:
 
     # Cutting
 
-    def trim(self, offset: int) -> None:
-        """Moves the log start up, durably, and removes the segments that lie below it."""
+    def store_start(self, offset: int) -> None:
+        """Makes a log start durable that `trim` will move to. Blocks: call it in a thread."""
         self.disk.write_small(f"{self.folder}/log-start", b"%d" % offset)
+
+    def trim(self, offset: int) -> None:
+        """Moves the log start up, once it is stored, and removes the segments that lie below it."""
         self.start = offset
         while len(self.segments) > 1 and self.segments[1].base_offset <= offset:
             self._drop(self.segments.pop(0))

@@ -439,17 +439,19 @@ class Partition:
         newest = records.max_timestamp_record(batch)
         return (*newest, header.leader_epoch) if newest is not None else None
 
-    def trim(self, offset: int) -> int:
-        """Moves the log start up to `offset` (-1: the high watermark); gives the new log start."""
+    async def trim(self, offset: int) -> int:
+        """Moves the log start up to `offset` (-1: the high watermark), durably; gives it back."""
         if offset == -1:
             offset = self.high_watermark
         if offset < 0 or offset > self.high_watermark:
             raise OffsetOutOfRange(
                 f"{self} holds {self.log.start} to {self.high_watermark}; cannot delete to {offset}"
             )
-        if offset > self.log.start:
-            try:
+        async with self.store.trimming:  # one after the other: the last one stored counts
+            if offset > self.log.start:
+                try:
+                    await self.store.in_thread(self.log.store_start, offset)
+                except OSError as problem:
+                    raise self._storage_error(problem) from problem
                 self.log.trim(offset)
-            except OSError as problem:
-                raise self._storage_error(problem) from problem
         return self.log.start

@@ -53,6 +53,7 @@ class Store:
         self.executor = ThreadPoolExecutor(4, thread_name_prefix="kbroker-disk")
         self.flusher = Flusher(loop, self.executor, disk, self.checkpoint)
         self.waiting_room = WaitingRoom(loop)
+        self.trimming = asyncio.Lock()
         self.queued: list[Partition] = []
         self._after_write: list[Callable[[], None]] = []
         self._partitions: dict[tuple[str, int], Partition] = {}
@@ -215,6 +216,10 @@ class Store:
                 self.discard(int(index), bytes.fromhex(id_text))
             else:
                 self.disk.rename(f"{self.folder}/{name}", f"{self.folder}/{topic}-{index}")
+
+    async def in_thread(self, work: Callable[[int], None], argument: int) -> None:
+        """Does work that waits for the disk where the loop does not wait with it."""
+        await self.loop.run_in_executor(self.executor, work, argument)
 
     # Checkpoints
 

@@ -17,20 +17,22 @@ from kbroker.protocol.messages.delete_records import (
 
 
 @api(DeleteRecordsRequest, DeleteRecordsResponse)
-def delete_records(call: Call[DeleteRecordsRequest]) -> DeleteRecordsResponse:
-    """Trims each partition."""
+async def delete_records(call: Call[DeleteRecordsRequest]) -> DeleteRecordsResponse:
+    """Trims each partition; durable before the answer."""
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_trim(call.broker, topic.name, asked) for asked in topic.partitions],
+                partitions=[
+                    await _trim(call.broker, topic.name, asked) for asked in topic.partitions
+                ],
             )
             for topic in call.request.topics
         ]
     )
 
 
-def _trim(
+async def _trim(
     broker: Broker, topic_name: str, asked: DeleteRecordsPartition
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
@@ -40,7 +42,7 @@ def _trim(
             raise InvalidTopicException(f"{topic_name} holds the broker's own state")
         if not partition.settings.deletes:
             raise PolicyViolation(f"{topic_name} is compacted and not deleted")
-        result.low_watermark = partition.trim(asked.offset)
+        result.low_watermark = await partition.trim(asked.offset)
     except KafkaError as problem:
         result.error_code = problem.code
     return result

@@ -79,6 +79,8 @@ def produce(call: RawCall) -> Later | None:
                 partition = broker.catalog.partition_of(topic, index)
                 outcome = partition.append(view, header)
             except KafkaError as problem:
+                # Kept until it is answered, without the frames that would keep the request too.
+                problem.__traceback__ = problem.__context__ = None
                 outcome = problem
             of_topic.append((index, partition, outcome))
         if of_topic:

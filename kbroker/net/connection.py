@@ -96,8 +96,11 @@ class Connection(asyncio.BufferedProtocol):
         """
         self._transport = None
         self._held.clear()
+        self._framer.close()
         if self._outbox is not None:
+            # Each refers to the other: parted, both go at once and not when the collector runs.
             self._outbox.close()
+            self._outbox = None
         slots, self._slots = self._slots, deque()
         for slot in slots:
             slot.later.tell = None
@@ -121,7 +124,7 @@ class Connection(asyncio.BufferedProtocol):
             for frame in frames:
                 self._request(frame)
             if self._framer.problem is not None and not self._held:
-                raise self._framer.problem
+                self._refuse(self._framer.problem)
         except FrameError as problem:
             self._refuse(problem)
         except Exception as problem:
