@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kbroker.config import TopicSettings
@@ -43,11 +42,13 @@ from kbroker.protocol.errors import (
     UnknownLeaderEpoch,
 )
 from kbroker.setting import LONG_MAX
-from kbroker.storage import producers as producers_file
+from kbroker.storage import times
 from kbroker.storage.checkpoint import RecoveryPoint
 from kbroker.storage.log import Log
+from kbroker.storage.producer_loading import load_producers
 from kbroker.storage.producers import Producers
 from kbroker.storage.segment import FileSlice
+from kbroker.storage.times import Found
 from kbroker.storage.waiters import Thresholds, Waiter
 
 if TYPE_CHECKING:
@@ -326,31 +327,12 @@ class Partition:
         return self._producers
 
     def _load_producers(self) -> Producers:
-        state, offset = Producers(), self.log.start
-        if not self.log.segments:
-            return state
-        for at, content in self._snapshots():
-            stored = producers_file.from_bytes(content) if at <= self.log_end else None
-            if stored is not None:
-                state, offset = stored, at
-                break
-        walked = 0
-        if offset < self.log_end:
-            for header in self.log.headers(offset):
-                walked += 1
-                if header.producer_id >= 0 and header.base_offset >= offset:
-                    state.note(header, header.base_offset)
+        state, walked = load_producers(self.log, self.log_end, self._snapshot)
         if walked > _LONG_WALK:
+            # A full disk makes one write after the other fail, and each failure asks for the state
+            # before it: the next walk starts here.
             self._snapshot = (self.log_end, state.to_bytes())
         return state
-
-    def _snapshots(self) -> Iterator[tuple[int, bytes]]:
-        """Where, and what: the newest first. One is in memory after a long walk, since a full disk
-        makes one write after the other fail, and each failure asks for the state before it."""
-        if self._snapshot is not None:
-            yield self._snapshot
-        for at in reversed(self.log.snapshot_offsets()):
-            yield at, self.log.read_snapshot(at) or b""
 
     def expire_producers(self, before_ms: int) -> None:
         """Forgets producers that have been idle since before then."""
@@ -410,34 +392,13 @@ class Partition:
                     epoch = known
         return epoch
 
-    def first_at_or_after(self, timestamp_ms: int) -> tuple[int, int, int] | None:
-        """(offset, timestamp, epoch) of the first record that is as late as this; None if none
-        is."""
-        for segment in self.log.segments:
-            if segment.index.max_timestamp_ms < timestamp_ms:
-                continue
-            for position, header in segment.walk(segment.index.before_time(timestamp_ms)):
-                if header.max_timestamp < timestamp_ms or header.last_offset < self.log.start:
-                    continue
-                batch = memoryview(segment.read(position, header.size))
-                for record in records.iterate(batch):
-                    if record.timestamp_ms >= timestamp_ms and record.offset >= self.log.start:
-                        if record.offset >= self.high_watermark:
-                            return None
-                        return record.offset, record.timestamp_ms, header.leader_epoch
-        return None
+    def first_at_or_after(self, timestamp_ms: int) -> Found | None:
+        """The first record that is as late as this."""
+        return times.first_at_or_after(self.log, timestamp_ms, self.high_watermark)
 
-    def latest_timestamp(self) -> tuple[int, int, int] | None:
-        """(offset, timestamp, epoch) of the record with the largest timestamp."""
-        segments = [s for s in self.log.segments if s.index.max_timestamp_ms >= 0]
-        if not segments:
-            return None
-        segment = max(segments, key=lambda s: s.index.max_timestamp_ms)
-        position = segment.index.max_timestamp_position
-        header = next(segment.walk(position))[1]
-        batch = memoryview(segment.read(position, header.size))
-        newest = records.max_timestamp_record(batch)
-        return (*newest, header.leader_epoch) if newest is not None else None
+    def latest_timestamp(self) -> Found | None:
+        """The record with the largest timestamp."""
+        return times.latest(self.log)
 
     async def trim(self, offset: int) -> int:
         """Moves the log start up to `offset` (-1: the high watermark), durably; gives it back."""
