@@ -70,7 +70,10 @@ class RawClient:
 
     def send_frame(self, frame: bytes) -> None:
         """Send bytes of any content behind a right length."""
-        self._socket.sendall(_pack_length(len(frame)) + frame)
+        try:
+            self._socket.sendall(_pack_length(len(frame)) + frame)
+        except (BrokenPipeError, ConnectionResetError):
+            raise Closed from None
 
     def receive(self, answer: type[Answer], version: int) -> Answer:
         """Decode the answer to the request that was sent last; no byte of it may be left over."""
