@@ -165,6 +165,8 @@ def encode_response(
 ) -> bytes:
     """The body of the answer."""
     flexible = version >= FIRST_FLEXIBLE
+    if len(topics) == 1 and len(topics[0][1]) == 1 and topics[0][1][0][5] is None and version >= 5:
+        return _encode_single(topics[0][0], topics[0][1][0], version)
     out = bytearray(_array_length(len(topics), flexible))
     for name, partitions in topics:
         if version >= FIRST_TOPIC_ID:
@@ -199,6 +201,18 @@ def encode_response(
     if flexible:
         out.append(0)
     return bytes(out)
+
+
+def _encode_single(name: bytes, answer: PartitionAnswer, version: int) -> bytes:
+    """The everyday answer: one partition, and no error message."""
+    fixed = _pack_partition(*answer[:5])
+    if version >= FIRST_TOPIC_ID:
+        return b"\2%b\2%b\1\0\0\0\0\0\0\0\0" % (name, fixed)
+    if version >= FIRST_FLEXIBLE:
+        return b"\2%b%b\2%b\1\0\0\0\0\0\0\0\0" % (uvarint(len(name) + 1), name, fixed)
+    no_records = b"\0\0\0\0\xff\xff" if version >= 8 else b""
+    length = _pack_int16(len(name))
+    return b"\0\0\0\1%b%b\0\0\0\1%b%b\0\0\0\0" % (length, name, fixed, no_records)
 
 
 def _array_length(count: int, flexible: bool) -> bytes:
