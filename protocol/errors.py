@@ -13,6 +13,9 @@ from typing import ClassVar
 
 ERRORS: dict[int, type["KafkaError"]] = {}
 
+# Messages repeat what a client sent; a string of 32767 quoted characters would fit no answer.
+_MESSAGE_MAX = 1000
+
 _word_starts = re.compile(r"(?<=.)(?=[A-Z])")
 
 
@@ -35,7 +38,7 @@ class KafkaError(Exception):
     def __init__(self, message: str = "") -> None:
         """Keep what the client may be told; without it, the client knows the number only."""
         super().__init__(message)
-        self.message = message or None
+        self.message = message[:_MESSAGE_MAX] or None
 
     def __str__(self) -> str:
         """Kafka's name of the error, then the message: what a log line should say."""

@@ -61,6 +61,12 @@ class Framer:
             return self._shared.view
         return self._own[self._filled : self._wanted]
 
+    def close(self) -> None:
+        """No more bytes will come: the buffer of a half-received frame is free."""
+        if self._own is not None:
+            self._shared.give_back(self._own)
+            self._own = None
+
     def received(self, count: int) -> list[memoryview]:
         """`count` bytes have arrived in the buffer: the frames that are whole now.
 

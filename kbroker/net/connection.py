@@ -128,10 +128,11 @@ class Connection(asyncio.BufferedProtocol):
         except FrameError as problem:
             self._refuse(problem)
         except Exception as problem:
-            self._broker.bug_count += 1
-            log.error("bug client=%s", self.client, exc_info=problem)
-            self.close()
-        self._broker.store.write()
+            self._bug(problem)
+        try:
+            self._broker.store.write()
+        except Exception as problem:
+            self._bug(problem)
         self._in_burst = False
         self._drain()
         if self._too_much():
@@ -336,6 +337,12 @@ class Connection(asyncio.BufferedProtocol):
         """They broke the protocol: one line that says who and why, and the connection ends."""
         self._broker.refused_count += 1
         self._listener.log_refusal(self.client, str(problem))
+        self.close()
+
+    def _bug(self, problem: Exception) -> None:
+        """We broke something, and cannot say what the answer would have been."""
+        self._broker.bug_count += 1
+        log.error("bug client=%s", self.client, exc_info=problem)
         self.close()
 
     def _send_failed(self, problem: OSError) -> None:

@@ -93,10 +93,10 @@ def decode_request(view: memoryview, position: int, version: int) -> Fetch:
             return _decode_v11(view, position)
     except (IndexError, StructError, UnicodeDecodeError) as problem:
         raise FrameError(f"FetchRequest v{version} is cut short or malformed") from problem
-    return _from_message(FetchRequest.decode(view, version, position))
+    return _from_message(FetchRequest.decode(view, version, position), version >= FIRST_TOPIC_ID)
 
 
-def _from_message(request: FetchRequest) -> Fetch:
+def _from_message(request: FetchRequest, by_id: bool) -> Fetch:
     replica_id = request.replica_id
     if replica_id < 0:
         replica_id = request.replica_state.replica_id
@@ -110,7 +110,7 @@ def _from_message(request: FetchRequest) -> Fetch:
         request.session_epoch,
         [
             (
-                topic.topic.encode() or topic.topic_id,
+                topic.topic_id if by_id else topic.topic.encode(),
                 [
                     FetchPartition(
                         part.partition,
@@ -125,7 +125,7 @@ def _from_message(request: FetchRequest) -> Fetch:
             for topic in request.topics
         ],
         [
-            (topic.topic.encode() or topic.topic_id, topic.partitions)
+            (topic.topic_id if by_id else topic.topic.encode(), topic.partitions)
             for topic in request.forgotten_topics_data
         ],
         request.rack_id,
