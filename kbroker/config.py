@@ -66,6 +66,7 @@ class Settings:
     def __init__(self, static: Mapping[str, str] | None = None) -> None:
         self.static: dict[str, Value] = {}
         self.dynamic: dict[str, Value] = {}
+        self.facts: dict[str, Value] = {}  # what came of them: the port that was free, and so on
         for name, text in (static or {}).items():
             declaration = declared(name)
             self.static[declaration.name] = declaration.parse(text)

@@ -53,10 +53,10 @@ class Server:
     async def start_on(self, endpoints: list[Endpoint]) -> None:
         """Recovers the data, then listens on all these addresses."""
         loop = asyncio.get_running_loop()
-        self.settings.static["log.dirs"] = [self.folder.path]
-        self.settings.static["kbroker.memory"] = self._temporary
-        self.settings.static["kbroker.version"] = kbroker.__version__
-        self.settings.static["kbroker.started.ms"] = self.clock.now_ms()
+        self.settings.facts["log.dirs"] = [self.folder.path]
+        self.settings.facts["kbroker.memory"] = self._temporary
+        self.settings.facts["kbroker.version"] = kbroker.__version__
+        self.settings.facts["kbroker.started.ms"] = self.clock.now_ms()
         advertised = {
             endpoint.name: endpoint
             for endpoint in map(parse_advertised, self.settings.texts("advertised.listeners"))
@@ -79,7 +79,7 @@ class Server:
                 await listener.start(endpoint.host, endpoint.port)
                 self.listeners.append(listener)
             bound = zip(endpoints, self.listeners, strict=True)
-            self.settings.static["listeners"] = [
+            self.settings.facts["listeners"] = [
                 str(Endpoint(endpoint.name, endpoint.host, listener.port))
                 for endpoint, listener in bound
             ]

@@ -104,9 +104,10 @@ def _broker_synonyms(broker: Broker, name: str) -> list[tuple[str, str | None, i
         text = catalog.configs(resource).get(name)
         if text is not None:
             found.append((name, text, source))
+    fact = settings.facts.get(name)
     if name in settings.static:
-        found.append((name, text_of(settings.static[name]), STATIC_SOURCE))
-    default = ALL_BROKER_SETTINGS[name].default
+        found.append((name, text_of(fact or settings.static[name]), STATIC_SOURCE))
+    default = ALL_BROKER_SETTINGS[name].default if fact is None else fact
     if default is not None:
         found.append((name, text_of(default), DEFAULT_SOURCE))
     return found

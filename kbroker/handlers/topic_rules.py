@@ -39,7 +39,7 @@ def check_new_name(broker: Broker, name: str) -> None:
     """A name for a new topic: valid, free, and not one that metrics would mix up with another."""
     check_name(name)
     if broker.topic(name) is not None:
-        raise TopicAlreadyExists(f"there is a topic {name} already")
+        raise TopicAlreadyExists(f"topic {name} already exists; choose another name")
     metric_name = name.replace(".", "_")
     if "." in name or "_" in name:
         for other in broker.catalog.topics:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
 from struct import Struct
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("kbroker.net")
 
 PRODUCE_KEY = 0
+_LOOK_S = 1.0
+_TCP_INFO = getattr(socket, "TCP_INFO", None)  # Linux has it
+_GONE = (7, 8)  # Linux's TCP_CLOSE and TCP_CLOSE_WAIT: reset, or closed from the other side
 _pack_plain = Struct(">ii").pack
 _pack_flexible = Struct(">iix").pack
 
@@ -66,6 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         self._ready_bytes = 0
         self._in_burst = False
         self._paused = False
+        self._looking = False
         self._finishing = False
         self._held: list[memoryview] = []  # requests beyond what one turn may handle
         self._tasks: set[asyncio.Task[None]] = set()
@@ -316,6 +321,21 @@ class Connection(asyncio.BufferedProtocol):
         if not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
+            if not self._looking and _TCP_INFO is not None:
+                self._looking = True
+                self._broker.loop.call_later(_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        """Only reading tells that a client has gone; one that is not read is looked after, or its
+        long polls would wait on for nobody."""
+        self._looking = False
+        if self._paused and self._transport is not None:
+            peer = self._transport.get_extra_info("socket")
+            if peer.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, 1)[0] in _GONE:
+                self._transport.abort()
+                return
+            self._looking = True
+            self._broker.loop.call_later(_LOOK_S, self._look)
 
     def _resume(self) -> None:
         if self._transport is None or self._transport.is_closing() or self._finishing:
