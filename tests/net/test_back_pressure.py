@@ -253,3 +253,17 @@ async def test_nobody_waits_for_a_slow_reader(running: Running) -> None:
         for number in range(50):
             assert await good.append("other", b"%d" % number) == number
         assert unsent_bytes(running) > 0
+
+
+async def test_a_large_answer_that_is_not_a_file_reaches_a_slow_reader_too(
+    running: Running,
+) -> None:
+    admin = await running.connect()
+    await admin.create_topic("wide", partitions=20_000)
+    async with slow_client(running.port) as slow:
+        await slow.send(frame_of(ALL_TOPICS, 9, 1) + frame_of(ALL_TOPICS, 9, 2))
+        for number in (1, 2):
+            frame = await slow.read_frame(chunk_bytes=20_000)
+            assert int.from_bytes(frame[:4], "big") == number
+            (topic,) = MetadataResponse.decode(frame, 9, 5).topics
+            assert [p.partition_index for p in topic.partitions] == list(range(20_000))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.net.running import Refusals, StartBroker
@@ -125,3 +127,22 @@ async def test_a_request_that_fits_in_one_read_may_still_be_too_large(
     client = await running.connect()
     client.send_raw((101).to_bytes(4, "big") + header(3, 1, 1, False) + bytes(200))
     assert await client.is_closed()
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["farewell", "reset"])
+async def test_a_client_that_leaves_while_it_is_not_read_is_noticed(
+    reset: bool, start_broker: StartBroker
+) -> None:
+    """Reading is what tells that a client has gone; its long polls must not wait on for weeks."""
+    running = await start_broker({"kbroker.connection.max.parked.requests": 2})
+    client, other = await running.connect(), await running.connect()
+    await other.create_topic("t")
+    for _ in range(8):
+        client.send(fetch_request({("t", 0): 0}, max_wait_ms=FOREVER_MS), 12)
+    await until(lambda: running.parked_count >= 2, "fetches to park")
+    await other.ask(NO_TOPICS, MetadataResponse, 9)
+    if reset:
+        client.close()
+    else:
+        client.writer.close()
+    await until(lambda: running.parked_count == 0, "the waiters to leave")
