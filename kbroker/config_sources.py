@@ -46,6 +46,10 @@ class ConfigError(Exception):
     """A setting is wrong; the message names the place and what is allowed."""
 
 
+class UnknownName(ConfigError):
+    """Nobody knows a setting of this name."""
+
+
 @dataclass
 class TopicSection:
     """What a file says about one topic."""
@@ -77,7 +81,12 @@ def gather(
         _read_file(gathered, config_path)
     for variable, value in sorted(environment.items()):
         if variable.startswith("KAFKA_") and not _ENVIRONMENT_UNUSED.fullmatch(variable):
-            _set(gathered, setting_of(variable), value, f"the environment variable {variable}")
+            place = f"the environment variable {variable}"
+            try:
+                _set(gathered, setting_of(variable), value, place)
+            except UnknownName:
+                # Programs beside a broker have such variables too (KAFKA_BOOTSTRAP_SERVERS).
+                gathered.unused.append(variable)
     for name, value in flags.items():
         _set(gathered, name, value, f"--set {name}={value}", known_only=True)
     return gathered
@@ -161,7 +170,7 @@ def _set(
         if not known_only and _is_known_elsewhere(name):
             gathered.unused.append(name)
             return
-        raise ConfigError(f"{place}: {problem}") from None
+        raise UnknownName(f"{place}: {problem}") from None
     except ValueError as problem:
         raise ConfigError(f"{place}: {problem}") from None
 

@@ -3,6 +3,7 @@
 Plain sockets and no imports of the broker, because a container runs this every few seconds.
 """
 
+import os
 import socket
 import struct
 import sys
@@ -29,7 +30,8 @@ def is_healthy(host: str, port: int, timeout_s: float = 2.0) -> bool:
 
 def main(arguments: list[str]) -> int:
     """0 if the broker at host:port answers, else 1."""
-    host, _, port = (arguments[0] if arguments else "127.0.0.1:9092").rpartition(":")
+    address = arguments[0] if arguments else f"127.0.0.1:{os.environ.get('KBROKER_PORT', 9092)}"
+    host, _, port = address.rpartition(":")
     return 0 if is_healthy(host.strip("[]"), int(port)) else 1
 
 

@@ -113,6 +113,12 @@ def test_variables_are_translated_as_in_kafkas_image(variable: str, name: str) -
     assert setting_of(variable) == name
 
 
+def test_a_variable_of_another_program_does_not_stop_a_start() -> None:
+    gathered = gather(None, {"KAFKA_BOOTSTRAP_SERVERS": "localhost:9092"}, {})
+    assert gathered.texts == {}
+    assert gathered.unused == ["KAFKA_BOOTSTRAP_SERVERS"]
+
+
 def test_variables_of_kafkas_start_scripts_are_left_alone() -> None:
     environment = {
         "KAFKA_HEAP_OPTS": "-Xmx1G",
