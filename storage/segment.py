@@ -4,8 +4,8 @@ Only the last segment of a log is open for appending; sealed ones never change, 
 lock: it takes a `FileSlice`, which names bytes and loads none. The index stays in memory for the
 active segment; a sealed one loads it when asked and drops it together with its file.
 
-Measured: `python -m bench.micro`: checking nothing, a batch of 170 bytes goes through a partition
-to its file in about 6 us, within a group of eight in 3 us each.
+Measured: `python -m bench.micro`: a batch of 170 bytes goes through a partition to its file in
+about 6 us, within a group of eight in 3 us each.
 """
 
 from __future__ import annotations
