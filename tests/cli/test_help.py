@@ -1,11 +1,8 @@
 """Help for every command, cheap to get; and the two readers of `start`'s options agree."""
 
-import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
@@ -16,8 +13,6 @@ from tests.cli.commands import Done, Run, run_process
 from tests.support.broker_process import BrokerProcess
 from tests.support.needs import ROOT
 from tests.support.ports import free_port
-
-HELP_CPU_S_MAX = 0.15
 
 
 def all_commands() -> Iterator[tuple[str, ...]]:
@@ -90,28 +85,6 @@ def test_a_plain_start_imports_neither_click_nor_rich() -> None:
         [sys.executable, "-c", look], capture_output=True, text=True, cwd=ROOT, check=True
     )
     assert done.stdout == "2 []\n"
-
-
-@pytest.mark.slow
-def test_help_takes_less_than_0_15_s_of_cpu(tmp_path: Path) -> None:
-    # Installed packages have their compiled files; a checkout may be told not to write them.
-    environment = {name: text for name, text in os.environ.items() if "BYTECODE" not in name}
-    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
-
-    def help_cpu_s() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [sys.executable, "-m", "kbroker", "--help"],
-            stdout=subprocess.DEVNULL,
-            cwd=ROOT,
-            env=environment,
-            check=True,
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    help_cpu_s()
-    assert min(help_cpu_s() for _ in range(5)) < HELP_CPU_S_MAX
 
 
 # The options of start, read without click and with it
