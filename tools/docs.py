@@ -74,7 +74,7 @@ def settings_page() -> str:
         "|---|---|---|---|---|---|",
         *(
             f"| `{s.name}` | {_default(s)} | {_allowed(s)} | {_code(s.metaq_name)} |"
-            f" {'yes' if s.dynamic else 'restart'} | {s.help} |"
+            f" {'yes' if s.dynamic else 'restart'} | {s.help}{_effect(s)} |"
             for s in _sorted(BROKER_SETTINGS.values())
         ),
     ]
