@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable
 
 from kbroker.broker import Broker
+from kbroker.handlers.durable import when_durable
 from kbroker.handlers.registry import Call, api
 from kbroker.handlers.topic_rules import check_room
 from kbroker.protocol.errors import (
@@ -45,14 +46,7 @@ def create_partitions(
     response = CreatePartitionsResponse(results=results)
     if request.validate_only:
         return response
-    return _when_durable(broker, response)
-
-
-async def _when_durable(
-    broker: Broker, response: CreatePartitionsResponse
-) -> CreatePartitionsResponse:
-    await broker.catalog.synced()
-    return response
+    return when_durable(broker, response)
 
 
 def _grow(broker: Broker, wanted: CreatePartitionsTopic, validate_only: bool) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable
 
 from kbroker.broker import Broker
 from kbroker.handlers.describe_configs import topic_value
+from kbroker.handlers.durable import when_durable
 from kbroker.handlers.registry import Call, api
 from kbroker.handlers.topic_rules import (
     check_name,
@@ -60,12 +61,7 @@ def create_topics(
     response = CreateTopicsResponse(topics=results)
     if request.validate_only or not any(result.error_code == 0 for result in results):
         return response
-    return _when_durable(broker, response)
-
-
-async def _when_durable(broker: Broker, response: CreateTopicsResponse) -> CreateTopicsResponse:
-    await broker.catalog.synced()
-    return response
+    return when_durable(broker, response)
 
 
 def _create(broker: Broker, wanted: CreatableTopic, validate_only: bool) -> CreatableTopicResult:

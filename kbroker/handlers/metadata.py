@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kbroker.broker import Broker
 from kbroker.catalog import Topic
+from kbroker.handlers.durable import when_durable
 from kbroker.handlers.registry import Call, api
 from kbroker.handlers.topic_rules import auto_create
 from kbroker.protocol.errors import InvalidRequest, KafkaError, UnknownTopicId
@@ -60,7 +60,7 @@ def metadata(call: Call[MetadataRequest]) -> MetadataResponse | Awaitable[Metada
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     if len(catalog.topics) > before:
-        return _when_durable(call.broker, response)
+        return when_durable(call.broker, response)
     return response
 
 
@@ -82,11 +82,6 @@ def _refusal(asked: list[MetadataRequestTopic]) -> MetadataResponse:
             for topic in asked
         ],
     )
-
-
-async def _when_durable(broker: Broker, response: MetadataResponse) -> MetadataResponse:
-    await broker.catalog.synced()
-    return response
 
 
 def _asked(call: Call[MetadataRequest], asked: MetadataRequestTopic) -> MetadataResponseTopic:
